@@ -1,0 +1,35 @@
+# snowflake: 64-bit, time-ordered, globally unique IDs for PostgreSQL
+#
+#   make && sudo make install      build and install for the server of pg_config
+#   scripts/test.sh                run all tests on a throwaway server
+
+MODULE_big = snowflake
+OBJS = \
+	src/clock.o \
+	src/funcs.o \
+	src/generator.o \
+	src/layout.o \
+	src/module.o \
+	src/settings.o \
+	src/shmem.o \
+	src/slots.o \
+	src/stats.o
+
+EXTENSION = snowflake
+DATA = snowflake--1.0.sql
+PGFILEDESC = "snowflake - time-ordered unique IDs"
+
+REGRESS = nextval parse ranges settings
+ISOLATION = sessions
+TAP_TESTS = 1
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# Headers are not in PGXS's own dependencies.
+$(OBJS): $(wildcard src/*.h)
+
+# For scripts: the value of a variable.
+print-%:
+	@echo $($*)

@@ -1,0 +1,176 @@
+# What the commands share: packages, an unprivileged user, and a server tree
+# of their own.  Sourced, not run.
+#
+# PostgreSQL refuses to run as root, and nothing may be left behind on the
+# machine, so a command works like this: root (or sudo) only installs Debian
+# packages; all else happens in one work folder, as the user "postgres" when
+# the caller is root and as the caller otherwise.  The work folder gets a copy
+# of the installed server made of links.  PostgreSQL finds its files relative
+# to its programs, so the extension is installed into that copy, and neither
+# the machine's own server nor its databases are touched.
+
+set -euo pipefail
+
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# As root, or through sudo.
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		die "packages are missing, and only root or sudo can install them"
+	fi
+}
+
+# As the unprivileged user that runs the server.
+as_user() {
+	if [ "$(id -u)" -eq 0 ]; then
+		runuser -u postgres -- env HOME="$work" "$@"
+	else
+		"$@"
+	fi
+}
+
+installed() {
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# The server version: PG_MAJOR, else the newest on this machine, else the one
+# that Debian's own "postgresql" package stands for.
+find_major() {
+	local newest
+
+	if [ -n "${PG_MAJOR:-}" ]; then
+		pg_major=$PG_MAJOR
+		return
+	fi
+	newest=$(ls -d /usr/lib/postgresql/*/bin/postgres 2>/dev/null |
+		cut -d/ -f5 | sort -n | tail -n 1)
+	if [ -z "$newest" ]; then
+		apt_update
+		newest=$(apt-cache depends postgresql 2>/dev/null |
+			sed -n 's/.*Depends: postgresql-\([0-9][0-9]*\)$/\1/p' | head -n 1)
+	fi
+	[ -n "$newest" ] || die "apt knows no PostgreSQL server"
+	pg_major=$newest
+}
+
+apt_update() {
+	[ -z "${apt_updated:-}" ] || return 0
+	say "Updating the package lists ..."
+	as_root apt-get update -qq
+	apt_updated=yes
+}
+
+# Install those of the packages that are missing.  A server package makes a
+# database cluster and starts it; that is told not to happen.
+install_packages() {
+	local missing=() package no_cluster=/etc/postgresql-common/createcluster.d/zz-snowflake.conf
+
+	for package in "$@"; do
+		installed "$package" || missing+=("$package")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+
+	apt_update
+	say "Installing ${missing[*]} ..."
+	as_root mkdir -p "$(dirname "$no_cluster")"
+	printf 'create_main_cluster = false\n' | as_root tee "$no_cluster" >/dev/null
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+		--no-install-recommends "${missing[@]}" </dev/null >"${TMPDIR:-/tmp}/snowflake-apt.$$" 2>&1 || {
+		cat "${TMPDIR:-/tmp}/snowflake-apt.$$" >&2
+		rm -f "${TMPDIR:-/tmp}/snowflake-apt.$$"
+		as_root rm -f "$no_cluster"
+		die "apt-get could not install ${missing[*]}"
+	}
+	rm -f "${TMPDIR:-/tmp}/snowflake-apt.$$"
+	as_root rm -f "$no_cluster"
+}
+
+# Make the work folder: the given one where the unprivileged user can reach it
+# and a socket's path in it is not too long, else a new one in the temporary
+# folder, with a link to it in the given place.
+make_work() {
+	local wanted=${1:-}
+
+	work=
+	if [ -n "$wanted" ] && [ ${#wanted} -le 70 ]; then
+		mkdir -p "$wanted"
+		if [ "$(id -u)" -ne 0 ] || runuser -u postgres -- test -x "$wanted" 2>/dev/null; then
+			work=$wanted
+		else
+			rmdir "$wanted"
+		fi
+	fi
+	if [ -z "$work" ]; then
+		work=$(mktemp -d "${TMPDIR:-/tmp}/snowflake.XXXXXX")
+		chmod 755 "$work"
+		[ -z "$wanted" ] || ln -sfn "$work" "$wanted"
+	fi
+	[ "$(id -u)" -ne 0 ] || chown postgres: "$work"
+}
+
+# Copy the installed server into the work folder: links for its files, real
+# copies of its programs, since those find the rest from where they are.
+make_server_tree() {
+	local lib=usr/lib/postgresql/$pg_major share=usr/share/postgresql/$pg_major
+
+	server=$work/server
+	as_user mkdir -p "$server/usr/lib/postgresql" "$server/usr/share/postgresql" \
+		"$server/usr/include"
+	as_user cp -as "/$lib" "$server/usr/lib/postgresql/"
+	as_user cp -as "/$share" "$server/usr/share/postgresql/"
+	as_user ln -s /usr/include/postgresql "$server/usr/include/postgresql"
+	as_user rm -rf "$server/$lib/bin"
+	as_user cp -r "/$lib/bin" "$server/$lib/bin"
+	as_user rm -f "$server/$lib/lib/snowflake.so" \
+		"$server/$share/extension/snowflake".control
+	bin=$server/$lib/bin
+	pg_config=$bin/pg_config
+}
+
+# Build the extension from a copy of the sources and install it there.
+# More arguments go to make.
+build_extension() {
+	source=$work/source
+	as_user mkdir -p "$source"
+	tar -C "$repo" --exclude=./.git --exclude=./.demo --exclude='*.o' \
+		--exclude='*.so' --exclude='*.bc' --exclude=./results \
+		--exclude=./tmp_check -cf - . | as_user tar -C "$source" --no-same-owner -xf -
+	as_user make -s -C "$source" PG_CONFIG="$pg_config" with_llvm=no "$@" \
+		install >"$work/build.log" 2>&1 || {
+		cat "$work/build.log" >&2
+		die "the build failed"
+	}
+}
+
+# Start a server in the work folder: init, settings from standard input, start.
+# It listens on a Unix socket only.
+start_server() {
+	data=$work/data
+	as_user "$bin/initdb" -D "$data" -U postgres -A trust --no-sync -E UTF8 \
+		--locale=C >"$work/initdb.log" 2>&1 || {
+		cat "$work/initdb.log" >&2
+		die "initdb failed"
+	}
+	{
+		printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$work'" \
+			"port = 5432"
+		cat
+	} | as_user tee -a "$data/postgresql.conf" >/dev/null
+	as_user "$bin/pg_ctl" -D "$data" -l "$work/server.log" -w start >/dev/null || {
+		cat "$work/server.log" >&2
+		die "the server did not start"
+	}
+	export PGHOST=$work PGPORT=5432 PGUSER=postgres
+}
+
+stop_server() {
+	[ ! -f "$work/data/postmaster.pid" ] ||
+		as_user "$bin/pg_ctl" -D "$work/data" -m "${1:-fast}" -w stop >/dev/null
+}

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Run all tests on throwaway servers: pg_regress, isolation, TAP.
+#
+#   scripts/test.sh [--keep] [TAP test ...]
+#
+# --keep leaves the work folder, with logs and differences, and says where.
+# With TAP tests named (t/001_settings.pl ...), runs only those.
+# PG_MAJOR=17 scripts/test.sh takes that server version.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+keep=
+tap=()
+for arg in "$@"; do
+	case $arg in
+		--keep) keep=yes ;;
+		-*) die "unknown option $arg" ;;
+		*) tap+=("$arg") ;;
+	esac
+done
+
+find_major
+install_packages gcc make procps "postgresql-$pg_major" \
+	"postgresql-server-dev-$pg_major" libipc-run-perl faketime
+
+finish() {
+	set +e
+	stop_server immediate
+	if [ -n "$keep" ]; then
+		say "Kept: $work"
+	else
+		rm -rf "$work"
+	fi
+}
+make_work
+trap finish EXIT
+trap 'exit 130' INT TERM
+make_server_tree
+cd "$work"
+
+say "# build, PostgreSQL $pg_major, all warnings as errors"
+build_extension COPT='-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers'
+
+passed=0
+failed=0
+pgxs=$(dirname "$("$pg_config" --pgxs)")/../..
+
+# Add up what a log says; a run that failed without saying so counts as one.
+count() {
+	local log=$1 ok=$2 not_ok=$3 status=$4 p f
+
+	p=$(grep -cE "$ok" "$log" || true)
+	f=$(grep -cE "$not_ok" "$log" || true)
+	[ "$status" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+	[ "$status" -ne 0 ] || [ "$p" -gt 0 ] || f=1
+	passed=$((passed + p))
+	failed=$((failed + f))
+}
+
+# pg_regress and isolation, on one server
+run_regress() {
+	local what=$1 program=$2 tests=$3 status=0
+
+	say "# $what"
+	(cd "$source" && as_user "$pgxs/src/test/$program" --bindir="$bin" \
+		--inputdir="$source" --dbname=contrib_regression $tests) \
+		>"$work/$what.log" 2>&1 || status=$?
+	cat "$work/$what.log"
+	[ "$status" -eq 0 ] || cat "$source/regression.diffs" "$source/output_iso/regression.diffs" 2>/dev/null || true
+	count "$work/$what.log" '(^ok |\.\.\. ok)' '(^not ok |\.\.\. FAILED)' "$status"
+}
+
+if [ ${#tap[@]} -eq 0 ]; then
+	start_server <<-'CONF'
+		shared_preload_libraries = 'snowflake'
+		snowflake.node_id = 24
+		fsync = off
+	CONF
+	run_regress regress regress/pg_regress "$(make -s -C "$source" PG_CONFIG="$pg_config" print-REGRESS)"
+	run_regress isolation isolation/pg_isolation_regress "--outputdir=output_iso $(make -s -C "$source" PG_CONFIG="$pg_config" print-ISOLATION)"
+	stop_server
+	unset PGHOST PGPORT PGUSER
+fi
+
+say "# TAP"
+[ ${#tap[@]} -gt 0 ] || tap=("$source"/t/*.pl)
+status=0
+(cd "$source" && as_user env PATH="$bin:$PATH" TESTDIR="$work" TESTDATADIR="$work/tmp_check" \
+	TESTLOGDIR="$work/tmp_check/log" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
+	share_contrib_dir="$("$pg_config" --sharedir)" with_llvm=no \
+	prove -v -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 |
+	tee "$work/tap.log" | grep -vE '^(ok|#|[0-9]+\.\.) ?|^$' || true
+status=${PIPESTATUS[0]}
+count "$work/tap.log" '^ok ' '^not ok ' "$status"
+
+say "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,144 @@
+/* snowflake--1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION snowflake" to load this file. \quit
+
+--
+-- Generating
+--
+
+CREATE FUNCTION snowflake_nextval()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_nextval'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_nextval() IS
+'draw a snowflake ID: unique, and above every ID that this session drew before';
+
+CREATE FUNCTION snowflake_nextval(count integer)
+RETURNS SETOF bigint
+AS 'MODULE_PATHNAME', 'snowflake_nextval_count'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_nextval(integer) IS
+'draw a number of snowflake IDs, in ascending order';
+
+-- what it returns is known only to the backend itself, like currval()
+CREATE FUNCTION snowflake_currval()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_currval'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION snowflake_currval() IS
+'the last snowflake ID that this session drew';
+
+CREATE FUNCTION snowflake_compose(
+    ts timestamptz,
+    node integer,
+    worker integer,
+    sequence integer)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_compose'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_compose(timestamptz, integer, integer, integer) IS
+'put a snowflake ID together from its fields, the inverse of snowflake_parse';
+
+--
+-- Reading
+--
+-- STABLE and not IMMUTABLE, since the result depends on snowflake.epoch and
+-- snowflake.layout.
+--
+
+CREATE FUNCTION snowflake_parse(
+    id bigint,
+    OUT ts timestamptz,
+    OUT node integer,
+    OUT worker integer,
+    OUT sequence integer)
+AS 'MODULE_PATHNAME', 'snowflake_parse'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_parse(bigint) IS
+'the fields of a snowflake ID';
+
+CREATE FUNCTION snowflake_timestamp(id bigint)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'snowflake_timestamp'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_timestamp(bigint) IS
+'the time in a snowflake ID: the start of the time unit in which it was drawn';
+
+CREATE FUNCTION id_range_for(ts timestamptz)
+RETURNS int8range
+AS 'MODULE_PATHNAME', 'id_range_for_instant'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION id_range_for(timestamptz) IS
+'all snowflake IDs of the time unit that holds an instant';
+
+CREATE FUNCTION id_range_for(from_ts timestamptz, to_ts timestamptz)
+RETURNS int8range
+AS 'MODULE_PATHNAME', 'id_range_for_bounds'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION id_range_for(timestamptz, timestamptz) IS
+'all snowflake IDs with a time from from_ts to before to_ts';
+
+CREATE FUNCTION id_range_for(period tstzrange)
+RETURNS int8range
+AS 'MODULE_PATHNAME', 'id_range_for_period'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION id_range_for(tstzrange) IS
+'all snowflake IDs with a time in a period';
+
+--
+-- Running it
+--
+
+CREATE FUNCTION snowflake_layout(
+    OUT layout text,
+    OUT time_bits integer,
+    OUT node_bits integer,
+    OUT worker_bits integer,
+    OUT sequence_bits integer,
+    OUT time_unit interval,
+    OUT time_units numeric,
+    OUT nodes numeric,
+    OUT workers numeric,
+    OUT sequences numeric,
+    OUT first_ts timestamptz,
+    OUT last_ts timestamptz,
+    OUT max_id bigint,
+    OUT ids_per_second_worker double precision,
+    OUT ids_per_second_node double precision)
+AS 'MODULE_PATHNAME', 'snowflake_layout_info'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_layout() IS
+'the fields of this server''s snowflake IDs with their widths and capacities, the first and last time, and how many IDs a second they allow';
+
+CREATE FUNCTION pg_stat_get_snowflake_slots(
+    OUT worker integer,
+    OUT pids integer[],
+    OUT last_ts timestamptz,
+    OUT last_id bigint,
+    OUT issued bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake_slots'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 32;
+
+COMMENT ON FUNCTION pg_stat_get_snowflake_slots() IS
+'statistics: the worker slots; use the view pg_stat_snowflake_slots';
+
+CREATE VIEW pg_stat_snowflake_slots AS
+    SELECT s.worker, s.pids, s.last_ts, s.last_id, s.issued
+    FROM pg_stat_get_snowflake_slots() AS s;
+
+COMMENT ON VIEW pg_stat_snowflake_slots IS
+'one row for each snowflake worker slot: who has it, the last ID drawn from it, and how many were';
+
+GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;

@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.h
+ *		The clock that IDs take their time from.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_CLOCK_H
+#define SNOWFLAKE_CLOCK_H
+
+#include "utils/timestamp.h"
+
+/* Microseconds since 2000-01-01 UTC, as the server counts them. */
+static inline TimestampTz
+clock_read(void)
+{
+	return GetCurrentTimestamp();
+}
+
+extern int64 clock_since_epoch(TimestampTz ts);
+extern bool clock_timestamp_of_unit(uint64 unit, TimestampTz *ts);
+
+#endif							/* SNOWFLAKE_CLOCK_H */

@@ -1,0 +1,72 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *		Every difference between server versions, under the name and with the
+ *		signature of the newest one.
+ *
+ * No other file may look at PG_VERSION_NUM.  Supported: PostgreSQL 15 and up.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_COMPAT_H
+#define SNOWFLAKE_COMPAT_H
+
+#include "storage/proc.h"
+#include "utils/datetime.h"
+#include "utils/guc.h"
+#include "utils/rangetypes.h"
+
+#if PG_VERSION_NUM < 150000
+#error "snowflake needs PostgreSQL 15 or newer"
+#endif
+
+#if PG_VERSION_NUM < 160000
+
+/* The extra value of a GUC is freed by free() before 16. */
+static inline void *
+guc_malloc(int elevel, size_t size)
+{
+	void	   *data = malloc(size == 0 ? 1 : size);
+
+	if (data == NULL)
+		ereport(elevel,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	return data;
+}
+
+typedef struct DateTimeErrorExtra
+{
+	const char *dtee_timezone;
+	const char *dtee_abbrev;
+} DateTimeErrorExtra;
+
+static inline int
+compat_DecodeDateTime(char **field, int *ftype, int nf, int *dtype,
+					  struct pg_tm *tm, fsec_t *fsec, int *tzp,
+					  DateTimeErrorExtra *extra)
+{
+	(void) extra;
+	return DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tzp);
+}
+#define DecodeDateTime compat_DecodeDateTime
+
+static inline RangeType *
+compat_make_range(TypeCacheEntry *typcache, RangeBound *lower,
+				  RangeBound *upper, bool empty, struct Node *escontext)
+{
+	(void) escontext;
+	return make_range(typcache, lower, upper, empty);
+}
+#define make_range compat_make_range
+
+#endif							/* PG_VERSION_NUM < 160000 */
+
+#if PG_VERSION_NUM < 170000
+
+/* This process's place in the array of all PGPROCs. */
+#define MyProcNumber (MyProc->pgprocno)
+
+#endif							/* PG_VERSION_NUM < 170000 */
+
+#endif							/* SNOWFLAKE_COMPAT_H */

@@ -1,0 +1,404 @@
+/*-------------------------------------------------------------------------
+ *
+ * funcs.c
+ *		The SQL-callable functions: arguments in, result out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/numeric.h"
+#include "utils/typcache.h"
+
+#include "clock.h"
+#include "compat.h"
+#include "generator.h"
+#include "settings.h"
+
+PG_FUNCTION_INFO_V1(snowflake_nextval);
+PG_FUNCTION_INFO_V1(snowflake_nextval_count);
+PG_FUNCTION_INFO_V1(snowflake_currval);
+PG_FUNCTION_INFO_V1(snowflake_parse);
+PG_FUNCTION_INFO_V1(snowflake_timestamp);
+PG_FUNCTION_INFO_V1(snowflake_compose);
+PG_FUNCTION_INFO_V1(id_range_for_instant);
+PG_FUNCTION_INFO_V1(id_range_for_bounds);
+PG_FUNCTION_INFO_V1(id_range_for_period);
+PG_FUNCTION_INFO_V1(snowflake_layout_info);
+
+/*
+ * Generating
+ */
+
+/* snowflake_nextval() */
+Datum
+snowflake_nextval(PG_FUNCTION_ARGS)
+{
+	int64		id;
+
+	(void) generator_take(1, &id);
+	generator_set_current(id);
+	PG_RETURN_INT64(id);
+}
+
+/* IDs taken and not yet returned by snowflake_nextval(count) */
+typedef struct Batch
+{
+	uint64		wanted;			/* not yet taken */
+	uint64		taken;			/* taken, not yet returned */
+	int64		next;
+} Batch;
+
+/*
+ * snowflake_nextval(count): takes as many as a slot has in a time unit at
+ * once, and returns them one by one.
+ */
+Datum
+snowflake_nextval_count(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *funcctx;
+	Batch	   *batch;
+	int64		id;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		int32		count = PG_GETARG_INT32(0);
+
+		if (count < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("number of snowflake IDs must not be negative"),
+					 errdetail("The number asked for is %d.", count)));
+
+		funcctx = SRF_FIRSTCALL_INIT();
+		batch = MemoryContextAllocZero(funcctx->multi_call_memory_ctx,
+									   sizeof(Batch));
+		batch->wanted = (uint64) count;
+		funcctx->user_fctx = batch;
+	}
+
+	funcctx = SRF_PERCALL_SETUP();
+	batch = funcctx->user_fctx;
+
+	if (batch->taken == 0)
+	{
+		if (batch->wanted == 0)
+			SRF_RETURN_DONE(funcctx);
+		batch->taken = generator_take(batch->wanted, &batch->next);
+		batch->wanted -= batch->taken;
+	}
+
+	id = batch->next;
+	batch->next += generator_step();
+	batch->taken--;
+	generator_set_current(id);
+	SRF_RETURN_NEXT(funcctx, Int64GetDatum(id));
+}
+
+/* snowflake_currval() */
+Datum
+snowflake_currval(PG_FUNCTION_ARGS)
+{
+	int64		id;
+
+	if (!generator_get_current(&id))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake_currval is not yet defined in this session"),
+				 errhint("Call snowflake_nextval() first.")));
+	PG_RETURN_INT64(id);
+}
+
+/*
+ * Reading
+ */
+
+/*
+ * The arguments' ID, checked to be one of the layout.
+ */
+static int64
+getarg_id(FunctionCallInfo fcinfo, int argno)
+{
+	int64		id = PG_GETARG_INT64(argno);
+
+	if (id < 0 || id > layout_max_id(&snowflake_layout))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg(INT64_FORMAT " is not a snowflake ID", id),
+				 errdetail("IDs of the layout \"%s\" are from 0 to " INT64_FORMAT ".",
+						   snowflake_layout_text,
+						   layout_max_id(&snowflake_layout))));
+	return id;
+}
+
+/*
+ * The instant at which an ID's time unit begins.
+ */
+static TimestampTz
+id_timestamp(int64 id)
+{
+	uint64		unit = layout_unpack(&snowflake_layout, id, FIELD_TIME);
+	TimestampTz ts;
+
+	if (!clock_timestamp_of_unit(unit, &ts))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("timestamp out of range"),
+				 errdetail("The time in snowflake ID " INT64_FORMAT " is " UINT64_FORMAT " units after the epoch.",
+						   id, unit)));
+	return ts;
+}
+
+/*
+ * A field of an ID as an SQL integer.
+ */
+static Datum
+id_field(int64 id, LayoutField field)
+{
+	uint64		number = layout_unpack(&snowflake_layout, id, field);
+
+	if (number > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("integer out of range"),
+				 errdetail("The field \"%s\" of snowflake ID " INT64_FORMAT " holds " UINT64_FORMAT ".",
+						   layout_field_name(field), id, number)));
+	return Int32GetDatum((int32) number);
+}
+
+/* snowflake_parse(id): ts, node, worker, sequence */
+Datum
+snowflake_parse(PG_FUNCTION_ARGS)
+{
+	int64		id = getarg_id(fcinfo, 0);
+	TupleDesc	tupdesc;
+	Datum		values[4];
+	bool		nulls[4] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	values[0] = TimestampTzGetDatum(id_timestamp(id));
+	values[1] = id_field(id, FIELD_NODE);
+	values[2] = id_field(id, FIELD_WORKER);
+	values[3] = id_field(id, FIELD_SEQUENCE);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
+}
+
+/* snowflake_timestamp(id) */
+Datum
+snowflake_timestamp(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TIMESTAMPTZ(id_timestamp(getarg_id(fcinfo, 0)));
+}
+
+/*
+ * An argument that goes into a field, checked to fit.
+ */
+static uint64
+getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
+{
+	int32		number = PG_GETARG_INT32(argno);
+
+	if (number < 0 || (uint64) number > snowflake_layout.max[field])
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("%s %d is out of range",
+						layout_field_name(field), number),
+				 errdetail("The layout \"%s\" has numbers from 0 to " UINT64_FORMAT " there.",
+						   snowflake_layout_text,
+						   (uint64) snowflake_layout.max[field])));
+	return (uint64) number;
+}
+
+/* snowflake_compose(ts, node, worker, sequence) */
+Datum
+snowflake_compose(PG_FUNCTION_ARGS)
+{
+	TimestampTz ts = PG_GETARG_TIMESTAMPTZ(0);
+	int64		unit = layout_unit_floor(&snowflake_layout,
+										 clock_since_epoch(ts));
+
+	if (TIMESTAMP_NOT_FINITE(ts) || unit < 0 ||
+		(uint64) unit > snowflake_layout.max[FIELD_TIME])
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("time %s is out of range", timestamptz_to_str(ts)),
+				 errdetail("The layout \"%s\" begins at %s and has " UINT64_FORMAT " time units.",
+						   snowflake_layout_text,
+						   timestamptz_to_str(snowflake_epoch),
+						   (uint64) snowflake_layout.max[FIELD_TIME] + 1)));
+
+	PG_RETURN_INT64(layout_pack(&snowflake_layout, (uint64) unit,
+								getarg_field(fcinfo, 1, FIELD_NODE),
+								getarg_field(fcinfo, 2, FIELD_WORKER),
+								getarg_field(fcinfo, 3, FIELD_SEQUENCE)));
+}
+
+/*
+ * Time ranges
+ *
+ * An ID stands for the instant at which its time unit begins, the one that
+ * snowflake_timestamp() returns.  It is in a period when that instant is.
+ */
+
+/*
+ * The range of the IDs whose time unit is from "from" to before "to".
+ */
+static Datum
+make_id_range(int64 from, int64 to)
+{
+	uint64		first;
+	uint64		end;
+	RangeBound	lower = {0};
+	RangeBound	upper = {0};
+
+	if (!layout_sorts_by_time(&snowflake_layout))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake IDs of this server do not sort by time"),
+				 errdetail("In the layout \"%s\" the time is not the highest field, so the IDs of a period are not a range.",
+						   snowflake_layout_text),
+				 errhint("Compare snowflake_timestamp(id) instead.")));
+
+	first = layout_unit_first_id(&snowflake_layout, from);
+	end = layout_unit_first_id(&snowflake_layout, to);
+
+	lower.lower = true;
+	lower.inclusive = true;
+	lower.val = Int64GetDatum((int64) first);
+
+	/* 2^63, which a bigint cannot say, is where bigint itself ends. */
+	upper.infinite = end > (uint64) PG_INT64_MAX;
+	upper.val = Int64GetDatum((int64) end);
+
+	return RangeTypePGetDatum(make_range(lookup_type_cache(INT8RANGEOID,
+														   TYPECACHE_RANGE_INFO),
+										 &lower, &upper, first >= end, NULL));
+}
+
+/* the first time unit that begins at an instant or later; only after it */
+static int64
+unit_from(TimestampTz ts, bool inclusive)
+{
+	int64		since_epoch = clock_since_epoch(ts);
+
+	if (inclusive)
+		return layout_unit_ceil(&snowflake_layout, since_epoch);
+	return layout_unit_floor(&snowflake_layout, since_epoch) + 1;
+}
+
+/* id_range_for(ts): the time unit that holds an instant */
+Datum
+id_range_for_instant(PG_FUNCTION_ARGS)
+{
+	int64		unit = layout_unit_floor(&snowflake_layout,
+										 clock_since_epoch(PG_GETARG_TIMESTAMPTZ(0)));
+
+	PG_RETURN_DATUM(make_id_range(unit, unit + 1));
+}
+
+/* id_range_for(from_ts, to_ts): [from_ts, to_ts) */
+Datum
+id_range_for_bounds(PG_FUNCTION_ARGS)
+{
+	TimestampTz from = PG_GETARG_TIMESTAMPTZ(0);
+	TimestampTz to = PG_GETARG_TIMESTAMPTZ(1);
+
+	if (from > to)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("the start of a period must not be after its end"),
+				 errdetail("The period is from %s to %s.",
+						   pstrdup(timestamptz_to_str(from)),
+						   timestamptz_to_str(to))));
+
+	PG_RETURN_DATUM(make_id_range(unit_from(from, true), unit_from(to, true)));
+}
+
+/* id_range_for(period): with the period's own bounds */
+Datum
+id_range_for_period(PG_FUNCTION_ARGS)
+{
+	RangeType  *period = PG_GETARG_RANGE_P(0);
+	RangeBound	lower;
+	RangeBound	upper;
+	bool		empty;
+
+	range_deserialize(lookup_type_cache(RangeTypeGetOid(period),
+										TYPECACHE_RANGE_INFO),
+					  period, &lower, &upper, &empty);
+	if (empty)
+		PG_RETURN_DATUM(make_id_range(0, 0));
+
+	PG_RETURN_DATUM(make_id_range(lower.infinite ? PG_INT64_MIN :
+								  unit_from(DatumGetTimestampTz(lower.val),
+											lower.inclusive),
+								  upper.infinite ? PG_INT64_MAX :
+								  unit_from(DatumGetTimestampTz(upper.val),
+											!upper.inclusive)));
+}
+
+/*
+ * Looking at the settings
+ */
+
+/* How many numbers a field has, as a numeric: 2^63 is not a bigint. */
+static Datum
+field_capacity(LayoutField field)
+{
+	char	   *text = psprintf(UINT64_FORMAT,
+								(uint64) snowflake_layout.max[field] + 1);
+
+	return DirectFunctionCall3(numeric_in, CStringGetDatum(text),
+							   ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
+}
+
+/* snowflake_layout() */
+Datum
+snowflake_layout_info(PG_FUNCTION_ARGS)
+{
+	const Layout *layout = &snowflake_layout;
+	TupleDesc	tupdesc;
+	Datum		values[15];
+	bool		nulls[15] = {false};
+	int			i = 0;
+	Interval   *unit = palloc0(sizeof(Interval));
+	TimestampTz last;
+	double		per_worker;
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	unit->time = layout->unit_us;
+	if (!clock_timestamp_of_unit(layout->max[FIELD_TIME], &last))
+		last = DT_NOEND;
+	per_worker = ((double) layout->max[FIELD_SEQUENCE] + 1) *
+		USECS_PER_SEC / layout->unit_us;
+
+	values[i++] = CStringGetTextDatum(snowflake_layout_text);
+	values[i++] = Int32GetDatum(layout->bits[FIELD_TIME]);
+	values[i++] = Int32GetDatum(layout->bits[FIELD_NODE]);
+	values[i++] = Int32GetDatum(layout->bits[FIELD_WORKER]);
+	values[i++] = Int32GetDatum(layout->bits[FIELD_SEQUENCE]);
+	values[i++] = IntervalPGetDatum(unit);
+	values[i++] = field_capacity(FIELD_TIME);
+	values[i++] = field_capacity(FIELD_NODE);
+	values[i++] = field_capacity(FIELD_WORKER);
+	values[i++] = field_capacity(FIELD_SEQUENCE);
+	values[i++] = TimestampTzGetDatum(snowflake_epoch);
+	values[i++] = TimestampTzGetDatum(last);
+	values[i++] = Int64GetDatum(layout_max_id(layout));
+	values[i++] = Float8GetDatum(per_worker);
+	values[i++] = Float8GetDatum(per_worker * settings_slots());
+	Assert(i == lengthof(values) && i == tupdesc->natts);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
+}

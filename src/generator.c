@@ -1,0 +1,466 @@
+/*-------------------------------------------------------------------------
+ *
+ * generator.c
+ *		The next ID.
+ *
+ * Each worker slot has one word in shared memory, time << sequence bits |
+ * sequence of the last ID drawn from it.  Taking an ID is
+ *
+ *		word = max(word + 1, now << sequence bits)
+ *
+ * by compare-and-swap.  Since the word only goes up, whoever moved it from
+ * one value to another is the only one ever to have the IDs in between:
+ * that is all there is to uniqueness within a server, whatever the clock
+ * does and however many backends share the slot.
+ *
+ * A backend draws, in this order,
+ *
+ *	1. from its own slot, in the time unit of the clock;
+ *	2. when that has no sequence number left, from the next higher slots in
+ *	   the same time unit (it hops), so that one busy backend can use the rate
+ *	   of the whole node;
+ *	3. from the next time units (it borrows), up to max_drift ahead;
+ *	4. then it waits for the clock, up to max_wait; then it errors.
+ *
+ * A clock that is behind the word is the same case as borrowing.
+ *
+ * The IDs that one backend draws strictly increase: it goes on at its last
+ * time unit or later, and within a time unit at its last slot or higher,
+ * where the word is above everything drawn there before.  This needs the
+ * worker between time and sequence; with other layouts it does not hop.
+ *
+ * Locking: none.  State of this backend is in "my"; nothing between taking an
+ * ID and noting it there can fail or be interrupted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "storage/latch.h"
+#include "utils/wait_event.h"
+
+#include "clock.h"
+#include "compat.h"
+#include "generator.h"
+#include "settings.h"
+#include "slots.h"
+
+#define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
+#define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])
+#define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
+
+/* A longer wait looks at the clock this often: it may be set meanwhile. */
+#define WAIT_SLICE_MS	100
+
+/* The state of this backend. */
+static struct
+{
+	BackendEntry *entry;		/* its place in shared memory, NULL before the
+								 * first ID */
+	int			own;			/* the slot it was given */
+	bool		can_hop;		/* may it draw from higher slots? */
+
+	/* The last ID drawn: the next one is above it. */
+	uint64		time;
+	int			slot;
+
+	int			start;			/* the slot to begin a time unit with */
+
+	/*
+	 * The time unit last seen on the clock, and when it begins.  Unit 0 begins
+	 * at 0, so this is true from the start.
+	 */
+	uint64		unit;
+	int64		unit_start;		/* us since the epoch */
+
+	bool		has_current;
+	int64		current;		/* for snowflake_currval() */
+}			my;
+
+/*
+ * First call in this backend: may this server issue IDs at all?  Then get a
+ * slot.
+ */
+static void
+prepare(void)
+{
+	shmem_require("generate IDs");
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot generate snowflake IDs during recovery"),
+				 errdetail("A standby would issue the IDs that its primary issues."),
+				 errhint("Generate IDs on the primary server.")));
+
+	/* With no node field there is one node number, 0, and nothing to set. */
+	if (snowflake_node_id == NODE_ID_UNSET &&
+		snowflake_layout.bits[FIELD_NODE] > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"snowflake.node_id\" is not set"),
+				 errdetail("Without a number of its own, this server could issue the IDs of another one."),
+				 errhint("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server.",
+						 (uint64) snowflake_layout.max[FIELD_NODE])));
+
+	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
+		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
+	my.own = slots_acquire();
+	my.slot = my.start = my.own;
+	my.entry = BACKEND(MyProcNumber);
+}
+
+/*
+ * The time unit of the clock.  Remembers the unit, since a division costs as
+ * much as the rest of drawing an ID.
+ */
+static inline uint64
+unit_of(TimestampTz now)
+{
+	int64		since_epoch = now - snowflake_epoch;
+	int64		unit;
+
+	if (likely(since_epoch >= my.unit_start &&
+			   since_epoch - my.unit_start < snowflake_layout.unit_us))
+		return my.unit;
+
+	unit = layout_unit_floor(&snowflake_layout, since_epoch);
+	if (unit < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot generate snowflake IDs before their epoch"),
+				 errdetail("The clock shows %s, \"snowflake.epoch\" is %s.",
+						   pstrdup(timestamptz_to_str(now)),
+						   timestamptz_to_str(snowflake_epoch)),
+				 errhint("Set the server's clock.")));
+	if ((uint64) unit > MAX_TIME)
+	{
+		TimestampTz end;
+
+		if (!clock_timestamp_of_unit(MAX_TIME + 1, &end))
+			end = DT_NOEND;
+		ereport(ERROR,
+				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+				 errmsg("the lifetime of the snowflake layout has ended"),
+				 errdetail("The time field of \"%s\" with epoch %s ended at %s.",
+						   snowflake_layout_text,
+						   pstrdup(timestamptz_to_str(snowflake_epoch)),
+						   timestamptz_to_str(end)),
+				 errhint("If the clock is right, a layout with more time bits is needed.")));
+	}
+
+	my.unit = (uint64) unit;
+	my.unit_start = unit * snowflake_layout.unit_us;
+	return my.unit;
+}
+
+/*
+ * The last time unit in which an ID may be drawn now, max_drift ahead.
+ */
+static uint64
+latest_unit(TimestampTz now)
+{
+	int64		unit = layout_unit_floor(&snowflake_layout,
+										 now - snowflake_epoch +
+										 snowflake_max_drift * INT64CONST(1000));
+
+	return Min((uint64) unit, MAX_TIME);
+}
+
+/*
+ * The sequence number that a slot begins a new time unit with.
+ */
+static inline uint64
+first_sequence(uint64 word)
+{
+	uint64		max = SEQUENCE_MASK;
+
+	switch ((SequenceStart) snowflake_sequence_start)
+	{
+		case SEQUENCE_START_ZERO:
+			return 0;
+		case SEQUENCE_START_CONTINUE:
+			return (word + 1) & SEQUENCE_MASK;
+		case SEQUENCE_START_RANDOM:
+			if (snowflake_sequence_start_max != SEQUENCE_START_MAX_ALL)
+				max = (uint64) snowflake_sequence_start_max;
+			return pg_prng_uint64_range(&pg_global_prng_state, 0, max);
+	}
+	pg_unreachable();
+}
+
+/*
+ * Take up to want sequence numbers that follow each other from a slot, in
+ * exactly the given time unit.  Returns how many and the first, or 0 when the
+ * slot has none there.
+ *
+ * The test of the time against what this server has reserved belongs before
+ * the compare-and-swap, with the word already read.
+ */
+static inline uint64
+take_from_slot(int slot, uint64 time, uint64 want, uint64 *sequence)
+{
+	pg_atomic_uint64 *word = &SLOT(slot)->word;
+	uint64		old = pg_atomic_read_u64(word);
+
+	for (;;)
+	{
+		uint64		old_time = old >> SEQUENCE_BITS;
+		uint64		next;
+		uint64		count;
+
+		if (old_time < time)
+			next = (time << SEQUENCE_BITS) | first_sequence(old);
+		else if (old_time == time && (old & SEQUENCE_MASK) != SEQUENCE_MASK)
+			next = old + 1;
+		else
+			return 0;
+
+		*sequence = next & SEQUENCE_MASK;
+		count = Min(want, SEQUENCE_MASK - *sequence + 1);
+		if (pg_atomic_compare_exchange_u64(word, &old, next + count - 1))
+			return count;
+	}
+}
+
+/*
+ * The earliest time unit, not before the given one, in which a slot has a
+ * sequence number left.
+ */
+static uint64
+earliest_unit(int slot, uint64 time)
+{
+	uint64		word = pg_atomic_read_u64(&SLOT(slot)->word);
+	uint64		word_time = word >> SEQUENCE_BITS;
+
+	if (word_time < time)
+		return time;
+	return (word & SEQUENCE_MASK) != SEQUENCE_MASK ? word_time : word_time + 1;
+}
+
+/*
+ * A slot had nothing left in a time unit: where to try next?  That is the
+ * first of the higher slots that has, else the earliest later unit.
+ */
+static void
+next_place(uint64 *time, int *slot)
+{
+	uint64		earliest = PG_UINT64_MAX;
+
+	if (!my.can_hop)
+	{
+		*time = earliest_unit(my.own, *time + 1);
+		return;
+	}
+
+	for (int i = *slot + 1; i < shared->nslots; i++)
+	{
+		uint64		unit = earliest_unit(i, *time);
+
+		if (unit == *time)
+		{
+			*slot = i;
+			return;
+		}
+		earliest = Min(earliest, unit);
+	}
+
+	/*
+	 * Out of slots.  To have enough in the next units, begin them lower, as
+	 * far as nobody else has drawn there of late.
+	 */
+	while (my.start > 0 &&
+		   pg_atomic_read_u64(&SLOT(my.start - 1)->word) >> SEQUENCE_BITS <
+		   *time - Min(*time, 1))
+		my.start--;
+
+	for (int i = my.start; i <= *slot; i++)
+		earliest = Min(earliest, earliest_unit(i, *time + 1));
+	*time = earliest;
+	*slot = my.start;
+}
+
+/*
+ * Count what was drawn.  Only when the slot changes does this touch anything
+ * that other backends write.
+ */
+static inline void
+count_drawn(int slot, uint64 count)
+{
+	BackendEntry *entry = my.entry;
+	uint64		drawn = pg_atomic_read_u64(&entry->drawn);
+	uint32		drawn_from = pg_atomic_read_u32(&entry->drawn_from);
+
+	if (drawn_from != (uint32) slot)
+	{
+		pg_atomic_fetch_add_u64(&SLOT(drawn_from)->issued, drawn);
+		drawn = 0;
+		pg_atomic_write_u64(&entry->drawn, 0);
+		pg_atomic_write_u32(&entry->drawn_from, slot);
+	}
+	pg_atomic_write_u64(&entry->drawn, drawn + count);
+}
+
+/*
+ * No ID came in max_wait.  There are two causes: IDs were drawn faster than
+ * the layout allows, and then the next free unit is just past max_drift; or
+ * the clock was set back, and then it is further ahead.
+ */
+static void
+report_timeout(uint64 time, TimestampTz now)
+{
+	bool		set_back = time > latest_unit(now) + 1;
+	int64		ahead_us;
+	TimestampTz ts;
+
+	if (!clock_timestamp_of_unit(time, &ts))
+		ts = DT_NOEND;
+	ahead_us = ts - now;
+
+	ereport(ERROR,
+			(errcode(set_back ? ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE :
+					 ERRCODE_INSUFFICIENT_RESOURCES),
+			 set_back ?
+			 errmsg("cannot generate a snowflake ID: the clock is behind the last ID") :
+			 errmsg("cannot generate a snowflake ID: all sequence numbers are in use"),
+			 errdetail("The clock shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms. Waited for \"snowflake.max_wait\", %d ms.",
+					   pstrdup(timestamptz_to_str(now)),
+					   pstrdup(timestamptz_to_str(ts)),
+					   (ahead_us + 999) / 1000,
+					   snowflake_max_drift, snowflake_max_wait),
+			 set_back ?
+			 errhint("Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.") :
+			 errhint("Draw fewer IDs at a time, or use a layout with more sequence or worker bits.")));
+}
+
+/*
+ * Sleep until the clock may have come close enough to a time unit, or for a
+ * while.  Can be interrupted.  "since" is when the caller began to wait, on a
+ * clock that does not step.
+ */
+static void
+wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
+{
+	instr_time	waited;
+	int64		left_us;
+	int64		need_us;
+
+	CHECK_FOR_INTERRUPTS();
+
+	INSTR_TIME_SET_CURRENT(waited);
+	if (INSTR_TIME_IS_ZERO(*since))
+		*since = waited;
+	INSTR_TIME_SUBTRACT(waited, *since);
+	left_us = snowflake_max_wait * INT64CONST(1000) -
+		(int64) INSTR_TIME_GET_MICROSEC(waited);
+	if (left_us <= 0)
+		report_timeout(time, now);
+
+	/* time is at most MAX_TIME + 1, but may be past what int64 us can say */
+	if (time > (uint64) (PG_INT64_MAX / snowflake_layout.unit_us))
+		need_us = left_us;
+	else
+		need_us = (int64) time * snowflake_layout.unit_us -
+			snowflake_max_drift * INT64CONST(1000) - (now - snowflake_epoch);
+	need_us = Min(Max(need_us, 1), left_us);
+
+	/*
+	 * The latch counts whole milliseconds, which would lose much of each time
+	 * unit to oversleeping; a sleep shorter than that need not react to it.
+	 */
+	if (need_us < 1000)
+		pg_usleep(need_us);
+	else
+	{
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 Min(need_us / 1000, WAIT_SLICE_MS),
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+	CHECK_FOR_INTERRUPTS();
+}
+
+uint64
+generator_take(uint64 want, int64 *first)
+{
+	instr_time	wait_since;
+
+	if (unlikely(my.entry == NULL))
+		prepare();
+
+	INSTR_TIME_SET_ZERO(wait_since);
+	for (;;)
+	{
+		TimestampTz now = clock_read();
+		uint64		clock_unit = unit_of(now);
+		uint64		time;
+		int			slot;
+
+		/* Go on after the last ID, or begin the clock's time unit. */
+		if (clock_unit > my.time)
+		{
+			/* back to the own slot once there is room enough above it */
+			if (my.start != my.own &&
+				my.slot - my.start < shared->nslots - 1 - my.own)
+				my.start = my.own;
+			time = clock_unit;
+			slot = my.start;
+		}
+		else
+		{
+			time = my.time;
+			slot = my.slot;
+		}
+
+		while (time <= clock_unit || time <= latest_unit(now))
+		{
+			uint64		sequence;
+			uint64		count = take_from_slot(slot, time, want, &sequence);
+
+			if (likely(count > 0))
+			{
+				my.time = time;
+				my.slot = slot;
+				count_drawn(slot, count);
+				*first = layout_pack(&snowflake_layout, time,
+									 settings_node_number(),
+									 slot, sequence);
+				return count;
+			}
+			next_place(&time, &slot);
+		}
+
+		wait_for_unit(time, now, &wait_since);
+	}
+}
+
+int64
+generator_step(void)
+{
+	return INT64CONST(1) << snowflake_layout.shift[FIELD_SEQUENCE];
+}
+
+void
+generator_set_current(int64 id)
+{
+	my.current = id;
+	my.has_current = true;
+}
+
+bool
+generator_get_current(int64 *id)
+{
+	*id = my.current;
+	return my.has_current;
+}
+
+void
+generator_forget_current(void)
+{
+	my.has_current = false;
+}

@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * generator.h
+ *		Draw IDs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_GENERATOR_H
+#define SNOWFLAKE_GENERATOR_H
+
+/*
+ * Take between 1 and want (at least 1) IDs in one step.  They are first,
+ * first + generator_step(), and so on, all of one time unit and one worker;
+ * returns how many.  Raises an ERROR when none may be issued.
+ */
+extern uint64 generator_take(uint64 want, int64 *first);
+extern int64 generator_step(void);
+
+/*
+ * The last ID that this backend handed out; snowflake_currval().
+ */
+extern void generator_set_current(int64 id);
+extern bool generator_get_current(int64 *id);
+extern void generator_forget_current(void);
+
+#endif							/* SNOWFLAKE_GENERATOR_H */

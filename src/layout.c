@@ -1,0 +1,255 @@
+/*-------------------------------------------------------------------------
+ *
+ * layout.c
+ *		Parse a layout; arithmetic on its fields and time units.
+ *
+ * A layout is a list of fields from the highest bit to the lowest, such as
+ * "time:41 node:5 worker:5 sequence:12" (Twitter's), in any order.  The time
+ * field may name its unit: "time:39@10ms" (Sonyflake), "time:28@1s" (Baidu).
+ *
+ * Pure C, see layout.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define US_PER_MS	INT64_C(1000)
+#define US_PER_S	INT64_C(1000000)
+
+/* Keeps unit * 1s far from overflow: 2^31 - 1 units are 68 years. */
+#define MAX_UNIT	INT32_MAX
+
+#define SEPARATORS	" \t\r\n\f\v"
+
+static const char *const field_names[LAYOUT_FIELDS] = {
+	[FIELD_TIME] = "time",
+	[FIELD_NODE] = "node",
+	[FIELD_WORKER] = "worker",
+	[FIELD_SEQUENCE] = "sequence",
+};
+
+const char *
+layout_field_name(LayoutField field)
+{
+	return field_names[field];
+}
+
+/*
+ * Read decimal digits, at least one and no sign, up to a limit.  Returns the
+ * number of characters read, 0 when there is no such number.
+ */
+static size_t
+parse_number(const char *text, size_t len, int64_t limit, int64_t *number)
+{
+	size_t		i;
+
+	*number = 0;
+	for (i = 0; i < len && text[i] >= '0' && text[i] <= '9'; i++)
+	{
+		*number = *number * 10 + (text[i] - '0');
+		if (*number > limit)
+			return 0;
+	}
+	return i;
+}
+
+/*
+ * Read one "name:bits" or "time:bits@unit".
+ */
+static bool
+parse_field(const char *text, size_t len, Layout *layout, bool *seen,
+			LayoutField *field, LayoutError *error)
+{
+	const char *colon = memchr(text, ':', len);
+	size_t		name_len = colon ? (size_t) (colon - text) : len;
+	const char *rest;
+	size_t		rest_len;
+	size_t		digits;
+	int64_t		number;
+	int			f;
+
+	for (f = 0; f < LAYOUT_FIELDS; f++)
+	{
+		if (strlen(field_names[f]) == name_len &&
+			memcmp(field_names[f], text, name_len) == 0)
+			break;
+	}
+	if (f == LAYOUT_FIELDS)
+	{
+		snprintf(error->message, sizeof(error->message),
+				 "Unknown field in \"%.*s\": the fields are \"time\", \"node\", \"worker\" and \"sequence\".",
+				 (int) (len < 40 ? len : 40), text);
+		return false;
+	}
+	*field = (LayoutField) f;
+
+	if (seen[f])
+	{
+		snprintf(error->message, sizeof(error->message),
+				 "Field \"%s\" is given twice.", field_names[f]);
+		return false;
+	}
+	seen[f] = true;
+
+	rest = text + name_len + 1;
+	rest_len = colon ? len - name_len - 1 : 0;
+	digits = parse_number(rest, rest_len, LAYOUT_MAX_BITS, &number);
+	if (digits == 0 || (f == FIELD_TIME && number == 0))
+	{
+		snprintf(error->message, sizeof(error->message),
+				 "Field \"%s\" needs a colon and its width in bits, a number from %d to %d.",
+				 field_names[f], f == FIELD_TIME ? 1 : 0, LAYOUT_MAX_BITS);
+		return false;
+	}
+	layout->bits[f] = (int) number;
+	rest += digits;
+	rest_len -= digits;
+
+	if (rest_len == 0)
+		return true;
+
+	/* Only the time field may have more: its unit. */
+	if (rest[0] == '@' && f == FIELD_TIME)
+	{
+		digits = parse_number(rest + 1, rest_len - 1, MAX_UNIT, &number);
+		rest += 1 + digits;
+		rest_len -= 1 + digits;
+		if (digits > 0 && number > 0)
+		{
+			if (rest_len == 2 && memcmp(rest, "ms", 2) == 0)
+			{
+				layout->unit_us = number * US_PER_MS;
+				return true;
+			}
+			if (rest_len == 1 && rest[0] == 's')
+			{
+				layout->unit_us = number * US_PER_S;
+				return true;
+			}
+		}
+		snprintf(error->message, sizeof(error->message),
+				 "The time unit in \"%.*s\" must be a whole number, 1 or more, of \"ms\" or \"s\", such as \"@10ms\".",
+				 (int) (len < 40 ? len : 40), text);
+		return false;
+	}
+
+	if (rest[0] == '@')
+		snprintf(error->message, sizeof(error->message),
+				 "Field \"%s\" has no unit: only the field \"time\" has one.",
+				 field_names[f]);
+	else
+		snprintf(error->message, sizeof(error->message),
+				 "Nothing may follow the width in \"%.*s\".",
+				 (int) (len < 40 ? len : 40), text);
+	return false;
+}
+
+/*
+ * Parse a layout.  On failure returns false with the reason in *error; then
+ * *layout is undefined.
+ */
+bool
+layout_parse(const char *text, Layout *layout, LayoutError *error)
+{
+	bool		seen[LAYOUT_FIELDS] = {false};
+	LayoutField order[LAYOUT_FIELDS];
+	int			nfields = 0;
+	int			shift = 0;
+
+	memset(layout, 0, sizeof(*layout));
+	layout->unit_us = US_PER_MS;
+
+	for (text += strspn(text, SEPARATORS); *text != '\0';
+		 text += strspn(text, SEPARATORS))
+	{
+		size_t		len = strcspn(text, SEPARATORS);
+		LayoutField field;
+
+		if (!parse_field(text, len, layout, seen, &field, error))
+			return false;
+		order[nfields++] = field;
+		layout->total_bits += layout->bits[field];
+		text += len;
+	}
+
+	if (!seen[FIELD_TIME])
+	{
+		snprintf(error->message, sizeof(error->message),
+				 "Field \"time\" is missing.");
+		return false;
+	}
+	if (layout->total_bits > LAYOUT_MAX_BITS)
+	{
+		snprintf(error->message, sizeof(error->message),
+				 "The widths add up to %d bits, but an ID has %d.",
+				 layout->total_bits, LAYOUT_MAX_BITS);
+		return false;
+	}
+
+	/* From the lowest field up, each begins where the one below ends. */
+	while (nfields-- > 0)
+	{
+		LayoutField field = order[nfields];
+
+		if (layout->bits[field] == 0)
+			continue;
+		layout->shift[field] = shift;
+		layout->max[field] = (UINT64_C(1) << layout->bits[field]) - 1;
+		shift += layout->bits[field];
+	}
+	return true;
+}
+
+bool
+layout_is_above(const Layout *layout, LayoutField a, LayoutField b)
+{
+	return layout->bits[a] > 0 && layout->bits[b] > 0 &&
+		layout->shift[a] > layout->shift[b];
+}
+
+bool
+layout_sorts_by_time(const Layout *layout)
+{
+	return layout->shift[FIELD_TIME] + layout->bits[FIELD_TIME] ==
+		layout->total_bits;
+}
+
+int64_t
+layout_max_id(const Layout *layout)
+{
+	return (int64_t) ((UINT64_C(1) << layout->total_bits) - 1);
+}
+
+int64_t
+layout_unit_floor(const Layout *layout, int64_t since_epoch_us)
+{
+	int64_t		unit = since_epoch_us / layout->unit_us;
+
+	/* C rounds towards zero */
+	if (since_epoch_us % layout->unit_us < 0)
+		unit--;
+	return unit;
+}
+
+int64_t
+layout_unit_ceil(const Layout *layout, int64_t since_epoch_us)
+{
+	int64_t		unit = since_epoch_us / layout->unit_us;
+
+	if (since_epoch_us % layout->unit_us > 0)
+		unit++;
+	return unit;
+}
+
+uint64_t
+layout_unit_first_id(const Layout *layout, int64_t unit)
+{
+	if (unit <= 0)
+		return 0;
+	if ((uint64_t) unit > layout->max[FIELD_TIME])
+		return UINT64_C(1) << layout->total_bits;
+	return (uint64_t) unit << layout->shift[FIELD_TIME];
+}

@@ -1,0 +1,277 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.c
+ *		Define the settings and check each value when it is set.
+ *
+ * layout, epoch and node_id decide what an ID means, so they are fixed when
+ * the server starts.  Where the library is not preloaded, nothing is
+ * generated and they only serve the reading functions; the server then lets
+ * us define nothing stricter than a setting of the configuration file.
+ *
+ * The server starts with a WARNING and the default when a custom setting is
+ * wrong.  IDs made with an unintended layout, epoch or node could be IDs of
+ * another server, so here it does not start at all: see settings_define().
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "settings.h"
+
+int			snowflake_node_id = NODE_ID_UNSET;
+TimestampTz snowflake_epoch;
+Layout		snowflake_layout;
+const char *snowflake_layout_text;
+int			snowflake_max_drift;
+int			snowflake_max_wait;
+int			snowflake_sequence_start = SEQUENCE_START_CONTINUE;
+int			snowflake_sequence_start_max = SEQUENCE_START_MAX_ALL;
+
+static char *epoch_string;
+static char *layout_string;
+
+static const struct config_enum_entry sequence_start_options[] = {
+	{"zero", SEQUENCE_START_ZERO, false},
+	{"continue", SEQUENCE_START_CONTINUE, false},
+	{"random", SEQUENCE_START_RANDOM, false},
+	{NULL, 0, false}
+};
+
+static const char *const setting_names[] = {
+	"snowflake.layout",
+	"snowflake.epoch",
+	"snowflake.node_id",
+	"snowflake.max_drift",
+	"snowflake.max_wait",
+	"snowflake.sequence_start",
+	"snowflake.sequence_start_max",
+};
+
+static bool
+check_layout(char **newval, void **extra, GucSource source)
+{
+	Layout		layout;
+	LayoutError error;
+
+	if (!layout_parse(*newval, &layout, &error))
+	{
+		GUC_check_errdetail("%s", error.message);
+		GUC_check_errhint("A layout lists its fields from the highest bit to the lowest, as in \"time:41 node:5 worker:5 sequence:12\".");
+		return false;
+	}
+
+	*extra = guc_malloc(LOG, sizeof(Layout));
+	if (*extra == NULL)
+		return false;
+	memcpy(*extra, &layout, sizeof(Layout));
+	return true;
+}
+
+static void
+assign_layout(const char *newval, void *extra)
+{
+	memcpy(&snowflake_layout, extra, sizeof(Layout));
+	snowflake_layout_text = newval;
+}
+
+/*
+ * Read an instant that means the same wherever and whenever it is read: it
+ * carries a time zone and none of the words "now", "today" and so on.
+ * Returns NULL, or the reason why not.
+ */
+static const char *
+parse_epoch(const char *text, TimestampTz *epoch)
+{
+	char		workbuf[MAXDATELEN + MAXDATEFIELDS];
+	char	   *field[MAXDATEFIELDS];
+	int			ftype[MAXDATEFIELDS];
+	int			nf;
+	int			dtype;
+	struct pg_tm tm;
+	fsec_t		fsec;
+	int			tz;
+	DateTimeErrorExtra extra;
+
+	if (ParseDateTime(text, workbuf, sizeof(workbuf), field, ftype,
+					  MAXDATEFIELDS, &nf) != 0)
+		return "It is not a date and time.";
+
+	for (int i = 0; i < nf; i++)
+	{
+		int			value;
+
+		if ((ftype[i] == DTK_STRING || ftype[i] == DTK_SPECIAL) &&
+			DecodeSpecial(i, field[i], &value) == RESERV)
+			return "It must be a date and time written out in numbers.";
+	}
+
+	if (DecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, &tz, &extra) != 0 ||
+		dtype != DTK_DATE || tm2timestamp(&tm, fsec, &tz, epoch) != 0)
+		return "It is not a date and time.";
+
+	/* The parser, told to accept no zone, fails where there is one. */
+	if (ParseDateTime(text, workbuf, sizeof(workbuf), field, ftype,
+					  MAXDATEFIELDS, &nf) != 0 ||
+		DecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, NULL, &extra) == 0)
+		return "It has no time zone, so it would be another instant on another server.";
+
+	if (*epoch < SetEpochTimestamp())
+		return "It is before 1970-01-01 00:00:00+00.";
+	return NULL;
+}
+
+static bool
+check_epoch(char **newval, void **extra, GucSource source)
+{
+	TimestampTz epoch;
+	const char *reason = parse_epoch(*newval, &epoch);
+
+	if (reason != NULL)
+	{
+		GUC_check_errdetail("%s", reason);
+		GUC_check_errhint("Write the instant of time 0 with its zone, as in \"2020-01-01 00:00:00+00\".");
+		return false;
+	}
+
+	*extra = guc_malloc(LOG, sizeof(TimestampTz));
+	if (*extra == NULL)
+		return false;
+	memcpy(*extra, &epoch, sizeof(TimestampTz));
+	return true;
+}
+
+static void
+assign_epoch(const char *newval, void *extra)
+{
+	memcpy(&snowflake_epoch, extra, sizeof(TimestampTz));
+}
+
+/*
+ * A number that goes into a field must fit it.  The layout is defined first,
+ * so it is known here.
+ */
+static bool
+check_field_number(int number, LayoutField field)
+{
+	if (number >= 0 && (uint64) number > snowflake_layout.max[field])
+	{
+		GUC_check_errdetail("The field \"%s\" of snowflake.layout has %d bits, so the largest number is " UINT64_FORMAT ".",
+							layout_field_name(field),
+							snowflake_layout.bits[field],
+							(uint64) snowflake_layout.max[field]);
+		if (!process_shared_preload_libraries_in_progress)
+			GUC_check_errhint("To go with another layout, set snowflake.layout first and restart the server.");
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_node_id(int *newval, void **extra, GucSource source)
+{
+	return check_field_number(*newval, FIELD_NODE);
+}
+
+static bool
+check_sequence_start_max(int *newval, void **extra, GucSource source)
+{
+	return check_field_number(*newval, FIELD_SEQUENCE);
+}
+
+/*
+ * Define all settings.  A value in the configuration that is not valid is an
+ * ERROR, which at server start ends the server.
+ */
+void
+settings_define(void)
+{
+	GucContext	fixed = process_shared_preload_libraries_in_progress ?
+		PGC_POSTMASTER : PGC_SIGHUP;
+	char	   *configured[lengthof(setting_names)];
+
+	/* Before they are defined, the configured values are just strings. */
+	for (int i = 0; i < (int) lengthof(setting_names); i++)
+	{
+		const char *value = GetConfigOption(setting_names[i], true, false);
+
+		configured[i] = value ? pstrdup(value) : NULL;
+	}
+
+	/* The layout comes first, others are checked against it. */
+	DefineCustomStringVariable("snowflake.layout",
+							   "Fields of an ID from the highest bit to the lowest, each with its width in bits.",
+							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms.",
+							   &layout_string,
+							   "time:41 node:5 worker:5 sequence:12",
+							   fixed, 0,
+							   check_layout, assign_layout, NULL);
+
+	DefineCustomStringVariable("snowflake.epoch",
+							   "Instant of time 0, with its time zone.",
+							   NULL,
+							   &epoch_string,
+							   "2020-01-01 00:00:00+00",
+							   fixed, 0,
+							   check_epoch, assign_epoch, NULL);
+
+	DefineCustomIntVariable("snowflake.node_id",
+							"Number of this server, which no other server may have; -1 means not set.",
+							NULL,
+							&snowflake_node_id,
+							NODE_ID_UNSET, NODE_ID_UNSET, INT_MAX,
+							fixed, 0,
+							check_node_id, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.max_drift",
+							"How far the time in an ID may run ahead of the clock.",
+							"It does so after the clock has stepped back, and when all sequence numbers of a time unit are gone.",
+							&snowflake_max_drift,
+							1000, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.max_wait",
+							"Longest wait for an ID before the error.",
+							NULL,
+							&snowflake_max_wait,
+							5000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("snowflake.sequence_start",
+							 "First sequence number of a new time unit.",
+							 NULL,
+							 &snowflake_sequence_start,
+							 SEQUENCE_START_CONTINUE, sequence_start_options,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.sequence_start_max",
+							"Largest first sequence number with sequence_start = random; -1 means the largest of the layout.",
+							NULL,
+							&snowflake_sequence_start_max,
+							SEQUENCE_START_MAX_ALL, SEQUENCE_START_MAX_ALL, INT_MAX,
+							PGC_SIGHUP, 0,
+							check_sequence_start_max, NULL, NULL);
+
+	MarkGUCPrefixReserved("snowflake");
+
+	/*
+	 * Where a configured value is wrong, the server has by now said so in a
+	 * WARNING and put the default in its place.  Check once more, to fail.
+	 */
+	for (int i = 0; i < (int) lengthof(setting_names); i++)
+	{
+		if (configured[i] != NULL)
+			(void) set_config_option(setting_names[i], configured[i],
+									 PGC_POSTMASTER, PGC_S_FILE,
+									 GUC_ACTION_SET, false, ERROR, false);
+	}
+}

@@ -1,0 +1,63 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *		The settings of the extension (GUCs, prefix "snowflake.").
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_SETTINGS_H
+#define SNOWFLAKE_SETTINGS_H
+
+#include "datatype/timestamp.h"
+
+#include "layout.h"
+
+/* The first sequence number of a new time unit. */
+typedef enum SequenceStart
+{
+	SEQUENCE_START_ZERO,
+	SEQUENCE_START_CONTINUE,	/* one past the last; NewLife */
+	SEQUENCE_START_RANDOM		/* 0 to sequence_start_max; Leaf */
+} SequenceStart;
+
+#define NODE_ID_UNSET			(-1)
+#define SEQUENCE_START_MAX_ALL	(-1)	/* the whole sequence field */
+
+extern int	snowflake_node_id;	/* NODE_ID_UNSET, or within the node field */
+extern TimestampTz snowflake_epoch;
+extern Layout snowflake_layout;
+extern const char *snowflake_layout_text;	/* as the user wrote it */
+extern int	snowflake_max_drift;	/* ms */
+extern int	snowflake_max_wait; /* ms */
+extern int	snowflake_sequence_start;	/* a SequenceStart */
+extern int	snowflake_sequence_start_max;	/* SEQUENCE_START_MAX_ALL, or a
+											 * sequence number */
+
+extern void settings_define(void);
+
+/*
+ * Worker numbers in use at most.  A wider worker field is allowed; numbers
+ * from here on are never drawn.  Each takes a cache line.
+ */
+#define MAX_SLOTS 4096
+
+/* Worker numbers in use, one slot each; a power of 2. */
+static inline int
+settings_slots(void)
+{
+	uint64		max = snowflake_layout.max[FIELD_WORKER];
+
+	return max < MAX_SLOTS ? (int) max + 1 : MAX_SLOTS;
+}
+
+/*
+ * The number for the node field.  Where that has no bits there is only 0, and
+ * nothing needs to be set.
+ */
+static inline uint64
+settings_node_number(void)
+{
+	return snowflake_node_id == NODE_ID_UNSET ? 0 : (uint64) snowflake_node_id;
+}
+
+#endif							/* SNOWFLAKE_SETTINGS_H */

@@ -1,0 +1,100 @@
+/*-------------------------------------------------------------------------
+ *
+ * shmem.c
+ *		Make the shared memory: sizes and first values.
+ *
+ * What is in it and how it is locked is said in shmem.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+#include "settings.h"
+#include "shmem.h"
+
+#define LWLOCK_TRANCHE_NAME "snowflake"
+
+SharedState *shared = NULL;
+
+static Size
+header_size(void)
+{
+	return TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SharedState));
+}
+
+static Size
+shmem_size(void)
+{
+	Size		size = header_size();
+
+	size = add_size(size, mul_size(settings_slots(), sizeof(SlotPadded)));
+	size = add_size(size, mul_size(MaxBackends, sizeof(BackendEntryPadded)));
+
+	/* to begin on a cache line of our own */
+	return add_size(size, PG_CACHE_LINE_SIZE);
+}
+
+void
+shmem_request(void)
+{
+	RequestAddinShmemSpace(shmem_size());
+	RequestNamedLWLockTranche(LWLOCK_TRANCHE_NAME, 1);
+}
+
+void
+shmem_startup(void)
+{
+	char	   *base;
+	bool		found;
+
+	/* in case this is a restart within the postmaster */
+	shared = NULL;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	base = ShmemInitStruct("snowflake", shmem_size(), &found);
+	base = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, base);
+	shared = (SharedState *) base;
+
+	if (!found)
+	{
+		shared->lock = &GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME)->lock;
+		shared->nslots = settings_slots();
+		shared->nbackends = MaxBackends;
+		shared->slots = (SlotPadded *) (base + header_size());
+		shared->backends = (BackendEntryPadded *) (shared->slots + shared->nslots);
+
+		for (int i = 0; i < shared->nslots; i++)
+		{
+			pg_atomic_init_u64(&SLOT(i)->word, 0);
+			pg_atomic_init_u64(&SLOT(i)->issued, 0);
+			SLOT(i)->nbackends = 0;
+		}
+		for (int i = 0; i < shared->nbackends; i++)
+		{
+			BACKEND(i)->pid = 0;
+			BACKEND(i)->slot = 0;
+			pg_atomic_init_u64(&BACKEND(i)->drawn, 0);
+			pg_atomic_init_u32(&BACKEND(i)->drawn_from, 0);
+		}
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * Raise an ERROR where the library was not preloaded.  The purpose completes
+ * "must be loaded ... to".
+ */
+void
+shmem_require(const char *purpose)
+{
+	if (shared == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake must be loaded via \"shared_preload_libraries\" to %s",
+						purpose),
+				 errhint("Add \"snowflake\" to \"shared_preload_libraries\" and restart the server.")));
+}
