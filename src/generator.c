@@ -52,6 +52,7 @@
 #define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
 #define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])
 #define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
+#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
 
 /* A longer wait looks at the clock this often: it may be set meanwhile. */
 #define WAIT_SLICE_MS	100
@@ -62,24 +63,26 @@ static struct
 	BackendEntry *entry;		/* its place in shared memory, NULL before the
 								 * first ID */
 	int			own;			/* the slot it was given */
+	int			start;			/* the slot to begin a time unit with */
 	bool		can_hop;		/* may it draw from higher slots? */
 
-	/* The last ID drawn: the next one is above it. */
+	/*
+	 * Where it draws: a slot and a time unit.  Never goes down, see above.
+	 * What follows from them is kept too, to spare the way to an ID the
+	 * arithmetic: a division costs as much as all the rest.
+	 */
 	uint64		time;
 	int			slot;
-
-	int			start;			/* the slot to begin a time unit with */
-
-	/*
-	 * The time unit last seen on the clock, and when it begins.  Unit 0 begins
-	 * at 0, so this is true from the start.
-	 */
-	uint64		unit;
-	int64		unit_start;		/* us since the epoch */
+	pg_atomic_uint64 *word;		/* of the slot */
+	uint64		first_word;		/* the word's smallest value in the unit */
+	int64		first_id;		/* the smallest ID of slot and unit */
+	TimestampTz unit_start;		/* when the unit begins */
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
-}			my;
+}			my = {
+	.unit_start = PG_INT64_MAX	/* drawing nowhere yet */
+};
 
 /*
  * First call in this backend: may this server issue IDs at all?  Then get a
@@ -110,25 +113,19 @@ prepare(void)
 	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
 		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
 	my.own = slots_acquire();
-	my.slot = my.start = my.own;
+	my.start = my.slot = my.own;
 	my.entry = BACKEND(MyProcNumber);
 }
 
 /*
- * The time unit of the clock.  Remembers the unit, since a division costs as
- * much as the rest of drawing an ID.
+ * The time unit of the clock.
  */
-static inline uint64
+static uint64
 unit_of(TimestampTz now)
 {
-	int64		since_epoch = now - snowflake_epoch;
-	int64		unit;
+	int64		unit = layout_unit_floor(&snowflake_layout,
+										 now - snowflake_epoch);
 
-	if (likely(since_epoch >= my.unit_start &&
-			   since_epoch - my.unit_start < snowflake_layout.unit_us))
-		return my.unit;
-
-	unit = layout_unit_floor(&snowflake_layout, since_epoch);
 	if (unit < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -153,9 +150,7 @@ unit_of(TimestampTz now)
 				 errhint("If the clock is right, a layout with more time bits is needed.")));
 	}
 
-	my.unit = (uint64) unit;
-	my.unit_start = unit * snowflake_layout.unit_us;
-	return my.unit;
+	return (uint64) unit;
 }
 
 /*
@@ -165,8 +160,7 @@ static uint64
 latest_unit(TimestampTz now)
 {
 	int64		unit = layout_unit_floor(&snowflake_layout,
-										 now - snowflake_epoch +
-										 snowflake_max_drift * INT64CONST(1000));
+										 now - snowflake_epoch + MAX_DRIFT_US);
 
 	return Min((uint64) unit, MAX_TIME);
 }
@@ -174,7 +168,7 @@ latest_unit(TimestampTz now)
 /*
  * The sequence number that a slot begins a new time unit with.
  */
-static inline uint64
+static uint64
 first_sequence(uint64 word)
 {
 	uint64		max = SEQUENCE_MASK;
@@ -194,37 +188,71 @@ first_sequence(uint64 word)
 }
 
 /*
- * Take up to want sequence numbers that follow each other from a slot, in
- * exactly the given time unit.  Returns how many and the first, or 0 when the
- * slot has none there.
+ * Count what was drawn.  Only when the slot changes does this touch anything
+ * that other backends write.
+ */
+static inline void
+count_drawn(uint64 count)
+{
+	BackendEntry *entry = my.entry;
+	uint64		drawn = pg_atomic_read_u64(&entry->drawn);
+	uint32		drawn_from = pg_atomic_read_u32(&entry->drawn_from);
+
+	if (drawn_from != (uint32) my.slot)
+	{
+		pg_atomic_fetch_add_u64(&SLOT(drawn_from)->issued, drawn);
+		drawn = 0;
+		pg_atomic_write_u64(&entry->drawn, 0);
+		pg_atomic_write_u32(&entry->drawn_from, my.slot);
+	}
+	pg_atomic_write_u64(&entry->drawn, drawn + count);
+}
+
+/*
+ * Draw from this slot and time unit from now on.
+ */
+static void
+move_to(int slot, uint64 time)
+{
+	my.time = time;
+	my.slot = slot;
+	my.word = &SLOT(slot)->word;
+	my.first_word = time << SEQUENCE_BITS;
+	my.first_id = layout_pack(&snowflake_layout, time, settings_node_number(),
+							  slot, 0);
+	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
+}
+
+/*
+ * Take up to want IDs from where the backend draws.  Returns how many and the
+ * first; 0 when that slot has nothing left in that time unit.
  *
- * The test of the time against what this server has reserved belongs before
- * the compare-and-swap, with the word already read.
+ * A test of my.time against what the server has reserved belongs between the
+ * reading of the word and the compare-and-swap.
  */
 static inline uint64
-take_from_slot(int slot, uint64 time, uint64 want, uint64 *sequence)
+take(uint64 want, int64 *first)
 {
-	pg_atomic_uint64 *word = &SLOT(slot)->word;
-	uint64		old = pg_atomic_read_u64(word);
+	uint64		word = pg_atomic_read_u64(my.word);
+	uint64		sequence;
+	uint64		count;
 
-	for (;;)
+	do
 	{
-		uint64		old_time = old >> SEQUENCE_BITS;
-		uint64		next;
-		uint64		count;
-
-		if (old_time < time)
-			next = (time << SEQUENCE_BITS) | first_sequence(old);
-		else if (old_time == time && (old & SEQUENCE_MASK) != SEQUENCE_MASK)
-			next = old + 1;
+		if (word < my.first_word)
+			sequence = first_sequence(word);	/* its first in this unit */
+		else if (word - my.first_word < SEQUENCE_MASK)
+			sequence = word - my.first_word + 1;
 		else
-			return 0;
+			return 0;			/* all gone, or the word is ahead */
+		count = Min(want, SEQUENCE_MASK - sequence + 1);
+	} while (!pg_atomic_compare_exchange_u64(my.word, &word,
+											 my.first_word + sequence + count - 1));
 
-		*sequence = next & SEQUENCE_MASK;
-		count = Min(want, SEQUENCE_MASK - *sequence + 1);
-		if (pg_atomic_compare_exchange_u64(word, &old, next + count - 1))
-			return count;
-	}
+	*first = my.first_id +
+		(int64) (sequence << snowflake_layout.shift[FIELD_SEQUENCE]);
+	count_drawn(count);
+	return count;
 }
 
 /*
@@ -282,27 +310,6 @@ next_place(uint64 *time, int *slot)
 		earliest = Min(earliest, earliest_unit(i, *time + 1));
 	*time = earliest;
 	*slot = my.start;
-}
-
-/*
- * Count what was drawn.  Only when the slot changes does this touch anything
- * that other backends write.
- */
-static inline void
-count_drawn(int slot, uint64 count)
-{
-	BackendEntry *entry = my.entry;
-	uint64		drawn = pg_atomic_read_u64(&entry->drawn);
-	uint32		drawn_from = pg_atomic_read_u32(&entry->drawn_from);
-
-	if (drawn_from != (uint32) slot)
-	{
-		pg_atomic_fetch_add_u64(&SLOT(drawn_from)->issued, drawn);
-		drawn = 0;
-		pg_atomic_write_u64(&entry->drawn, 0);
-		pg_atomic_write_u32(&entry->drawn_from, slot);
-	}
-	pg_atomic_write_u64(&entry->drawn, drawn + count);
 }
 
 /*
@@ -365,7 +372,7 @@ wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
 		need_us = left_us;
 	else
 		need_us = (int64) time * snowflake_layout.unit_us -
-			snowflake_max_drift * INT64CONST(1000) - (now - snowflake_epoch);
+			MAX_DRIFT_US - (now - snowflake_epoch);
 	need_us = Min(Max(need_us, 1), left_us);
 
 	/*
@@ -385,30 +392,31 @@ wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
 	CHECK_FOR_INTERRUPTS();
 }
 
-uint64
-generator_take(uint64 want, int64 *first)
+/*
+ * The whole order: own slot, hop, borrow, wait, error.
+ */
+static pg_noinline uint64
+take_anywhere(uint64 want, int64 *first)
 {
 	instr_time	wait_since;
 
-	if (unlikely(my.entry == NULL))
+	if (my.entry == NULL)
 		prepare();
 
 	INSTR_TIME_SET_ZERO(wait_since);
 	for (;;)
 	{
 		TimestampTz now = clock_read();
-		uint64		clock_unit = unit_of(now);
-		uint64		time;
+		uint64		time = unit_of(now);
+		uint64		latest = latest_unit(now);
 		int			slot;
 
-		/* Go on after the last ID, or begin the clock's time unit. */
-		if (clock_unit > my.time)
+		/* Begin the clock's time unit, or go on where we are. */
+		if (time > my.time)
 		{
 			/* back to the own slot once there is room enough above it */
-			if (my.start != my.own &&
-				my.slot - my.start < shared->nslots - 1 - my.own)
+			if (my.slot - my.start < shared->nslots - 1 - my.own)
 				my.start = my.own;
-			time = clock_unit;
 			slot = my.start;
 		}
 		else
@@ -417,26 +425,39 @@ generator_take(uint64 want, int64 *first)
 			slot = my.slot;
 		}
 
-		while (time <= clock_unit || time <= latest_unit(now))
+		while (time <= latest)
 		{
-			uint64		sequence;
-			uint64		count = take_from_slot(slot, time, want, &sequence);
+			uint64		count;
 
-			if (likely(count > 0))
-			{
-				my.time = time;
-				my.slot = slot;
-				count_drawn(slot, count);
-				*first = layout_pack(&snowflake_layout, time,
-									 settings_node_number(),
-									 slot, sequence);
+			move_to(slot, time);
+			count = take(want, first);
+			if (count > 0)
 				return count;
-			}
 			next_place(&time, &slot);
 		}
 
 		wait_for_unit(time, now, &wait_since);
 	}
+}
+
+uint64
+generator_take(uint64 want, int64 *first)
+{
+	TimestampTz now = clock_read();
+
+	/*
+	 * Mostly it goes on where it is: the clock is in that time unit, or behind
+	 * it by max_drift at most.  Unsigned, so that further behind is "no" too.
+	 */
+	if (likely((uint64) (now - my.unit_start + MAX_DRIFT_US) <
+			   (uint64) (snowflake_layout.unit_us + MAX_DRIFT_US)))
+	{
+		uint64		count = take(want, first);
+
+		if (likely(count > 0))
+			return count;
+	}
+	return take_anywhere(want, first);
 }
 
 int64
