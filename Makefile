@@ -19,7 +19,7 @@ EXTENSION = snowflake
 DATA = snowflake--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = nextval parse ranges settings
+REGRESS = setup nextval parse ranges settings
 ISOLATION = sessions
 TAP_TESTS = 1
 

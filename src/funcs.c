@@ -228,10 +228,10 @@ snowflake_compose(PG_FUNCTION_ARGS)
 		(uint64) unit > snowflake_layout.max[FIELD_TIME])
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("time %s is out of range", timestamptz_to_str(ts)),
+				 errmsg("time %s is out of range", pstrdup(timestamptz_to_str(ts))),
 				 errdetail("The layout \"%s\" begins at %s and has " UINT64_FORMAT " time units.",
 						   snowflake_layout_text,
-						   timestamptz_to_str(snowflake_epoch),
+						   pstrdup(timestamptz_to_str(snowflake_epoch)),
 						   (uint64) snowflake_layout.max[FIELD_TIME] + 1)));
 
 	PG_RETURN_INT64(layout_pack(&snowflake_layout, (uint64) unit,
@@ -316,7 +316,7 @@ id_range_for_bounds(PG_FUNCTION_ARGS)
 				 errmsg("the start of a period must not be after its end"),
 				 errdetail("The period is from %s to %s.",
 						   pstrdup(timestamptz_to_str(from)),
-						   timestamptz_to_str(to))));
+						   pstrdup(timestamptz_to_str(to)))));
 
 	PG_RETURN_DATUM(make_id_range(unit_from(from, true), unit_from(to, true)));
 }

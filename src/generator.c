@@ -132,7 +132,7 @@ unit_of(TimestampTz now)
 				 errmsg("cannot generate snowflake IDs before their epoch"),
 				 errdetail("The clock shows %s, \"snowflake.epoch\" is %s.",
 						   pstrdup(timestamptz_to_str(now)),
-						   timestamptz_to_str(snowflake_epoch)),
+						   pstrdup(timestamptz_to_str(snowflake_epoch))),
 				 errhint("Set the server's clock.")));
 	if ((uint64) unit > MAX_TIME)
 	{
@@ -146,7 +146,7 @@ unit_of(TimestampTz now)
 				 errdetail("The time field of \"%s\" with epoch %s ended at %s.",
 						   snowflake_layout_text,
 						   pstrdup(timestamptz_to_str(snowflake_epoch)),
-						   timestamptz_to_str(end)),
+						   pstrdup(timestamptz_to_str(end))),
 				 errhint("If the clock is right, a layout with more time bits is needed.")));
 	}
 

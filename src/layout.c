@@ -57,6 +57,23 @@ parse_number(const char *text, size_t len, int64_t limit, int64_t *number)
 }
 
 /*
+ * How much of a text to show in a message: no more than fits, and nothing that
+ * could be half a character.
+ */
+static int
+clip(const char *text, size_t len)
+{
+	size_t		i;
+
+	for (i = 0; i < len && i < 40; i++)
+	{
+		if ((unsigned char) text[i] >= 0x80)
+			break;
+	}
+	return (int) i;
+}
+
+/*
  * Read one "name:bits" or "time:bits@unit".
  */
 static bool
@@ -81,7 +98,7 @@ parse_field(const char *text, size_t len, Layout *layout, bool *seen,
 	{
 		snprintf(error->message, sizeof(error->message),
 				 "Unknown field in \"%.*s\": the fields are \"time\", \"node\", \"worker\" and \"sequence\".",
-				 (int) (len < 40 ? len : 40), text);
+				 clip(text, len), text);
 		return false;
 	}
 	*field = (LayoutField) f;
@@ -132,7 +149,7 @@ parse_field(const char *text, size_t len, Layout *layout, bool *seen,
 		}
 		snprintf(error->message, sizeof(error->message),
 				 "The time unit in \"%.*s\" must be a whole number, 1 or more, of \"ms\" or \"s\", such as \"@10ms\".",
-				 (int) (len < 40 ? len : 40), text);
+				 clip(text, len), text);
 		return false;
 	}
 
@@ -143,7 +160,7 @@ parse_field(const char *text, size_t len, Layout *layout, bool *seen,
 	else
 		snprintf(error->message, sizeof(error->message),
 				 "Nothing may follow the width in \"%.*s\".",
-				 (int) (len < 40 ? len : 40), text);
+				 clip(text, len), text);
 	return false;
 }
 

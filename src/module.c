@@ -81,6 +81,13 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	/* Allowed, for who wants to scatter IDs, but not by accident. */
+	if (layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_TIME))
+		ereport(WARNING,
+				(errmsg("snowflake IDs of a session will not increase"),
+				 errdetail("In the layout \"%s\" the sequence is above the time.",
+						   snowflake_layout_text)));
+
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_hook;
 	prev_shmem_startup_hook = shmem_startup_hook;

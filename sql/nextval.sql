@@ -1,0 +1,134 @@
+-- Drawing IDs.
+SET timezone = 'UTC';
+
+-- nothing drawn yet
+SELECT * FROM error_of('SELECT snowflake_currval()') \gx
+
+-- an ID, and what is in it: this server's node, a time that is now
+SELECT clock_timestamp() AS before \gset
+SELECT snowflake_nextval() AS id \gset
+SELECT node = current_setting('snowflake.node_id')::integer AS node_ok,
+       worker BETWEEN 0 AND 31 AS worker_ok,
+       sequence BETWEEN 0 AND 4095 AS sequence_ok,
+       ts BETWEEN date_trunc('milliseconds', :'before'::timestamptz)
+              AND clock_timestamp() AS ts_ok
+FROM snowflake_parse(:id);
+SELECT snowflake_currval() = :id AS current;
+
+-- strictly increasing
+SELECT count(*) AS ids, count(DISTINCT id) AS distinct_ids,
+       bool_and(id > previous) AS increasing
+FROM (SELECT id, lag(id, 1, :id) OVER (ORDER BY n) AS previous
+      FROM (SELECT n, snowflake_nextval() AS id
+            FROM generate_series(1, 100000) n OFFSET 0) drawn) compared;
+
+-- many at once
+SELECT snowflake_currval() AS last_id \gset
+SELECT count(*) AS ids, bool_and(id > previous) AS increasing,
+       max(id) = snowflake_currval() AS current
+FROM (SELECT id, lag(id, 1, :last_id) OVER (ORDER BY n) AS previous
+      FROM snowflake_nextval(100000) WITH ORDINALITY AS drawn(id, n)) compared;
+SELECT count(*) FROM snowflake_nextval(1);
+SELECT count(*) FROM snowflake_nextval(0);
+SELECT count(*) FROM snowflake_nextval(NULL);
+SELECT * FROM error_of('SELECT snowflake_nextval(-1)') \gx
+SELECT * FROM error_of('SELECT snowflake_nextval(-2147483648)') \gx
+SELECT * FROM error_of('SELECT snowflake_nextval(2147483648)') \gx
+
+-- 0 and NULL draw nothing
+SELECT snowflake_currval() AS last_id \gset
+SELECT snowflake_nextval(0), snowflake_nextval(NULL);
+SELECT snowflake_currval() = :last_id AS unchanged;
+
+-- the current one is the last that came out, though more were taken
+SELECT id AS second_id FROM (SELECT snowflake_nextval(5) AS id LIMIT 2) s
+ORDER BY id DESC LIMIT 1 \gset
+SELECT snowflake_currval() = :second_id AS current;
+
+-- two sets in one row do not mix
+WITH pairs AS MATERIALIZED (SELECT snowflake_nextval(10000) AS a, snowflake_nextval(10000) AS b)
+SELECT count(*), count(DISTINCT id) FROM pairs, unnest(ARRAY[a, b]) id;
+
+-- rescanned, a set begins anew
+SELECT count(*), count(DISTINCT id)
+FROM generate_series(1, 3) n, LATERAL (SELECT n, snowflake_nextval(2) AS id LIMIT 1) s;
+
+-- a batch in a cursor, left half read
+BEGIN;
+DECLARE c CURSOR FOR SELECT snowflake_nextval(1000000) > 0 AS drawn;
+FETCH 2 FROM c;
+CLOSE c;
+COMMIT;
+
+-- ten million stream: no temporary file, and a timeout ends it
+SET temp_file_limit = 0;
+SELECT count(*) FROM (SELECT snowflake_nextval(10000000)) s;
+RESET temp_file_limit;
+SET statement_timeout = '50ms';
+SELECT count(*) FROM (SELECT snowflake_nextval(2000000000)) s;
+RESET statement_timeout;
+
+-- as a key: INSERT, COPY, multi-row, RETURNING, conflicts
+CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text);
+INSERT INTO orders (item) VALUES ('a'), ('b'), ('c');
+COPY orders (item) FROM stdin;
+d
+e
+\.
+INSERT INTO orders (item) SELECT 'f' FROM generate_series(1, 1000);
+INSERT INTO orders (item) VALUES ('g') RETURNING id = snowflake_currval() AS current;
+INSERT INTO orders (id, item) VALUES (snowflake_currval(), 'h')
+    ON CONFLICT (id) DO UPDATE SET item = excluded.item RETURNING item;
+SELECT count(*), count(DISTINCT id),
+       string_agg(item, '' ORDER BY id) = 'abcde' || repeat('f', 1000) || 'h' AS in_order
+FROM orders;
+
+-- a rollback gives nothing back
+SELECT snowflake_nextval() AS before \gset
+BEGIN;
+SELECT snowflake_nextval() AS lost \gset
+ROLLBACK;
+SELECT snowflake_nextval() > :lost AND :lost > :before AS above,
+       snowflake_currval() > :lost AS current;
+
+-- in a read-only transaction
+BEGIN READ ONLY;
+SELECT snowflake_nextval() > :lost AS drawn;
+COMMIT;
+
+-- DISCARD: what another user of a pooled connection must not see
+SELECT snowflake_nextval() AS last_id \gset
+DISCARD PLANS;
+SELECT snowflake_currval() = :last_id AS still_there;
+DISCARD ALL;
+SELECT * FROM error_of('SELECT snowflake_currval()') \gx
+SELECT snowflake_nextval() > :last_id AS goes_on;
+DISCARD SEQUENCES;
+SELECT * FROM error_of('SELECT snowflake_currval()') \gx
+
+-- anyone may draw, and look at the slots
+SET timezone = 'UTC';
+CREATE ROLE regress_snowflake_user;
+SET ROLE regress_snowflake_user;
+SELECT snowflake_nextval() > :last_id AS drawn;
+SELECT count(*) AS slots FROM pg_stat_snowflake_slots;
+RESET ROLE;
+DROP ROLE regress_snowflake_user;
+
+-- the slots view: this backend has one, whose last ID is its last
+SELECT pg_sleep(0.002);    -- in a new time unit it draws from its own slot
+SELECT snowflake_nextval() AS last_id \gset
+SELECT worker = (snowflake_parse(:last_id)).worker AS worker, cardinality(pids) AS backends,
+       last_id = :last_id AS last_id, last_ts = snowflake_timestamp(:last_id) AS last_ts,
+       issued > 0 AS issued
+FROM pg_stat_snowflake_slots WHERE pg_backend_pid() = ANY (pids);
+-- and counts exactly, over whichever slots were used
+SELECT sum(issued) AS issued FROM pg_stat_snowflake_slots \gset
+SELECT count(snowflake_nextval()) FROM generate_series(1, 50000);
+SELECT count(*) FROM snowflake_nextval(250000);
+SELECT sum(issued) - :issued AS newly_issued FROM pg_stat_snowflake_slots;
+-- a slot nobody used
+SELECT DISTINCT last_id, last_ts, issued, pids FROM pg_stat_snowflake_slots
+WHERE last_id IS NULL OR issued = 0 ORDER BY 1 LIMIT 1;
+
+DROP TABLE orders;

@@ -1,0 +1,183 @@
+-- The settings: each checked when it is set.
+-- Those fixed at server start are tried with ALTER SYSTEM, which checks a
+-- value and stores it; nothing is restarted here.  What a server does that is
+-- started with a wrong value is in t/001_settings.pl.
+
+SELECT name, unit, context, vartype, min_val, max_val, enumvals, boot_val
+FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
+
+-- fixed while the server runs
+SET snowflake.layout = 'time:41';
+SET snowflake.epoch = '2020-01-01 00:00:00+00';
+SET snowflake.node_id = 1;
+-- of the server, not of a session
+SET snowflake.max_drift = '1s';
+SET snowflake.sequence_start = 'zero';
+SET snowflake.sequence_start_max = 1;
+-- of a session
+SET snowflake.max_wait = '1min';
+SHOW snowflake.max_wait;
+SET snowflake.max_wait = 0;
+SET snowflake.max_wait = -1;
+SET snowflake.max_wait = 2147483647;
+SET snowflake.max_wait = 2147483648;
+SET snowflake.max_wait = 'long';
+SET snowflake.max_wait = NULL;
+RESET snowflake.max_wait;
+
+-- a name that does not exist
+SET snowflake.node = 1;
+
+-- layouts: any order, any widths, any whole unit
+ALTER SYSTEM SET snowflake.layout = 'time:41 node:5 worker:5 sequence:12';
+ALTER SYSTEM SET snowflake.layout = 'time:41 node:10 sequence:12';
+ALTER SYSTEM SET snowflake.layout = 'time:42 node:5 worker:5 sequence:11';
+ALTER SYSTEM SET snowflake.layout = 'node:10 time:41 sequence:12';
+ALTER SYSTEM SET snowflake.layout = 'time:39@10ms sequence:8 node:16';
+ALTER SYSTEM SET snowflake.layout = 'time:28@1s node:22 sequence:13';
+ALTER SYSTEM SET snowflake.layout = 'time:48 sequence:15';
+ALTER SYSTEM SET snowflake.layout = 'sequence:12 worker:5 node:5 time:41';
+ALTER SYSTEM SET snowflake.layout = 'worker:1 sequence:1 time:1 node:1';
+ALTER SYSTEM SET snowflake.layout = 'time:1';
+ALTER SYSTEM SET snowflake.layout = 'time:63';
+ALTER SYSTEM SET snowflake.layout = 'time:1 sequence:62';
+ALTER SYSTEM SET snowflake.layout = 'time:1 node:62';
+ALTER SYSTEM SET snowflake.layout = 'time:1 worker:62';
+ALTER SYSTEM SET snowflake.layout = 'time:41 worker:0 node:0 sequence:0';
+ALTER SYSTEM SET snowflake.layout = '  time:41	sequence:12  ';
+ALTER SYSTEM SET snowflake.layout = 'time:41@1ms';
+ALTER SYSTEM SET snowflake.layout = 'time:41@2147483647ms';
+ALTER SYSTEM SET snowflake.layout = 'time:41@2147483647s';
+ALTER SYSTEM RESET snowflake.layout;
+
+-- not layouts, each with what is wrong
+ALTER SYSTEM SET snowflake.layout = '';
+ALTER SYSTEM SET snowflake.layout = '  ';
+ALTER SYSTEM SET snowflake.layout = 'node:5 sequence:12';
+ALTER SYSTEM SET snowflake.layout = 'time';
+ALTER SYSTEM SET snowflake.layout = 'time:';
+ALTER SYSTEM SET snowflake.layout = 'time:0';
+ALTER SYSTEM SET snowflake.layout = 'time:-1';
+ALTER SYSTEM SET snowflake.layout = 'time:+41';
+ALTER SYSTEM SET snowflake.layout = 'time:64';
+ALTER SYSTEM SET snowflake.layout = 'time:99999999999999999999';
+ALTER SYSTEM SET snowflake.layout = 'time:41 node:5 worker:5 sequence:13';
+ALTER SYSTEM SET snowflake.layout = 'time:63 sequence:1';
+ALTER SYSTEM SET snowflake.layout = 'time:41 time:1';
+ALTER SYSTEM SET snowflake.layout = 'time:41 sequence:12 sequence:0';
+ALTER SYSTEM SET snowflake.layout = 'Time:41';
+ALTER SYSTEM SET snowflake.layout = 'time:41 shard:5';
+ALTER SYSTEM SET snowflake.layout = 'time:41 größe:4';
+ALTER SYSTEM SET snowflake.layout = 'time:41,sequence:12';
+ALTER SYSTEM SET snowflake.layout = 'time:41 :5';
+ALTER SYSTEM SET snowflake.layout = 'time: 41';
+ALTER SYSTEM SET snowflake.layout = 'time:41x';
+ALTER SYSTEM SET snowflake.layout = 'time:4 1';
+ALTER SYSTEM SET snowflake.layout = 'time:41@';
+ALTER SYSTEM SET snowflake.layout = 'time:41@ms';
+ALTER SYSTEM SET snowflake.layout = 'time:41@0ms';
+ALTER SYSTEM SET snowflake.layout = 'time:41@-1ms';
+ALTER SYSTEM SET snowflake.layout = 'time:41@1';
+ALTER SYSTEM SET snowflake.layout = 'time:41@1us';
+ALTER SYSTEM SET snowflake.layout = 'time:41@1.5s';
+ALTER SYSTEM SET snowflake.layout = 'time:41@1min';
+ALTER SYSTEM SET snowflake.layout = 'time:41@2147483648s';
+ALTER SYSTEM SET snowflake.layout = 'time:41@1ms5';
+ALTER SYSTEM SET snowflake.layout = 'time:41 node:5@1ms';
+ALTER SYSTEM SET snowflake.layout = 'time:41 sequence:x';
+ALTER SYSTEM RESET snowflake.layout;
+
+\echo :LAST_ERROR_SQLSTATE
+SELECT 'ALTER SYSTEM SET snowflake.layout = ' || quote_literal('time:41 ' || repeat('x', 60)) AS long \gset
+:long;
+
+-- epochs: instants that carry a zone
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01 00:00:00+00';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01T00:00:00Z';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01 00:00:00 UTC';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01 08:00:00+08';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01 08:00:00 Asia/Shanghai';
+ALTER SYSTEM SET snowflake.epoch = '2010-11-04 01:42:54.657+00';
+ALTER SYSTEM SET snowflake.epoch = '1970-01-01 00:00:00+00';
+ALTER SYSTEM SET snowflake.epoch = '2999-12-31 23:59:59.999999+14:00';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01+00';
+ALTER SYSTEM RESET snowflake.epoch;
+
+-- not epochs
+ALTER SYSTEM SET snowflake.epoch = '';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01 00:00:00';
+ALTER SYSTEM SET snowflake.epoch = 'now';
+ALTER SYSTEM SET snowflake.epoch = 'today';
+ALTER SYSTEM SET snowflake.epoch = 'tomorrow+00';
+ALTER SYSTEM SET snowflake.epoch = 'infinity';
+ALTER SYSTEM SET snowflake.epoch = '-infinity';
+ALTER SYSTEM SET snowflake.epoch = 'epoch';
+ALTER SYSTEM SET snowflake.epoch = '2020-13-01 00:00:00+00';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01 25:00:00+00';
+ALTER SYSTEM SET snowflake.epoch = '2020-01-01 00:00:00+99';
+ALTER SYSTEM SET snowflake.epoch = '1969-12-31 23:59:59.999999+00';
+ALTER SYSTEM SET snowflake.epoch = '4713-01-01 00:00:00+00 BC';
+ALTER SYSTEM SET snowflake.epoch = '00:00:00+00';
+ALTER SYSTEM SET snowflake.epoch = '1577836800000';
+ALTER SYSTEM SET snowflake.epoch = 'long ago';
+ALTER SYSTEM RESET snowflake.epoch;
+
+-- nothing longer than the server's parser takes
+SELECT 'ALTER SYSTEM SET snowflake.epoch = ' || quote_literal(repeat('2020-01-01 ', 20)) AS long \gset
+:long;
+
+-- node numbers: those of the field, or not set
+ALTER SYSTEM SET snowflake.node_id = 0;
+ALTER SYSTEM SET snowflake.node_id = 31;
+ALTER SYSTEM SET snowflake.node_id = -1;
+ALTER SYSTEM RESET snowflake.node_id;
+
+-- not node numbers
+ALTER SYSTEM SET snowflake.node_id = 32;
+ALTER SYSTEM SET snowflake.node_id = -2;
+ALTER SYSTEM SET snowflake.node_id = 2147483647;
+ALTER SYSTEM SET snowflake.node_id = 2147483648;
+ALTER SYSTEM SET snowflake.node_id = 'five';
+ALTER SYSTEM SET snowflake.node_id = 1.5;
+ALTER SYSTEM SET snowflake.node_id = '';
+ALTER SYSTEM RESET snowflake.node_id;
+
+\echo :LAST_ERROR_SQLSTATE
+
+-- drift
+ALTER SYSTEM SET snowflake.max_drift = 0;
+ALTER SYSTEM SET snowflake.max_drift = '1min';
+ALTER SYSTEM SET snowflake.max_drift = 2147483647;
+ALTER SYSTEM RESET snowflake.max_drift;
+
+-- not a drift
+ALTER SYSTEM SET snowflake.max_drift = -1;
+ALTER SYSTEM SET snowflake.max_drift = 2147483648;
+ALTER SYSTEM SET snowflake.max_drift = '1 fortnight';
+ALTER SYSTEM SET snowflake.max_drift = 'infinity';
+ALTER SYSTEM RESET snowflake.max_drift;
+
+-- sequence start
+ALTER SYSTEM SET snowflake.sequence_start = zero;
+ALTER SYSTEM SET snowflake.sequence_start = continue;
+ALTER SYSTEM SET snowflake.sequence_start = random;
+ALTER SYSTEM RESET snowflake.sequence_start;
+
+-- not a sequence start
+ALTER SYSTEM SET snowflake.sequence_start = one;
+ALTER SYSTEM SET snowflake.sequence_start = '';
+ALTER SYSTEM RESET snowflake.sequence_start;
+
+-- sequence numbers of the field
+ALTER SYSTEM SET snowflake.sequence_start_max = 0;
+ALTER SYSTEM SET snowflake.sequence_start_max = -1;
+ALTER SYSTEM SET snowflake.sequence_start_max = 99;
+ALTER SYSTEM SET snowflake.sequence_start_max = 4095;
+ALTER SYSTEM RESET snowflake.sequence_start_max;
+
+-- not sequence numbers of the field
+ALTER SYSTEM SET snowflake.sequence_start_max = 4096;
+ALTER SYSTEM SET snowflake.sequence_start_max = -2;
+ALTER SYSTEM SET snowflake.sequence_start_max = 'all';
+ALTER SYSTEM RESET snowflake.sequence_start_max;

@@ -1,0 +1,38 @@
+-- What the other tests stand on.
+
+-- the extension, and each of its objects has a comment
+CREATE EXTENSION snowflake;
+SELECT pg_describe_object(classid, objid, objsubid) AS without_comment
+FROM pg_depend
+WHERE refclassid = 'pg_extension'::regclass
+  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake')
+  AND deptype = 'e' AND classid <> 'pg_type'::regclass
+  AND obj_description(objid, classid::regclass::name) IS NULL;
+
+-- labels: s stable, v volatile; parallel s safe, r restricted
+SELECT p.oid::regprocedure AS function, provolatile, proparallel, proisstrict
+FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
+WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+  AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake')
+ORDER BY 1;
+
+-- it can be moved to another schema, and drops cleanly
+CREATE SCHEMA elsewhere;
+ALTER EXTENSION snowflake SET SCHEMA elsewhere;
+SELECT count(*) > 0 AS moved FROM elsewhere.pg_stat_snowflake_slots;
+DROP EXTENSION snowflake;
+CREATE EXTENSION snowflake;
+DROP SCHEMA elsewhere;
+
+-- what a statement fails with
+CREATE FUNCTION error_of(statement text, OUT state text, OUT message text,
+                         OUT detail text, OUT hint text)
+LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE statement;
+    message := 'no error';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE,
+        message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+        hint = PG_EXCEPTION_HINT;
+END $$;
