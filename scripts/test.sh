@@ -84,13 +84,15 @@ fi
 
 say "# TAP"
 [ ${#tap[@]} -gt 0 ] || tap=("$source"/t/*.pl)
-status=0
-(cd "$source" && as_user env PATH="$bin:$PATH" TESTDIR="$work" TESTDATADIR="$work/tmp_check" \
-	TESTLOGDIR="$work/tmp_check/log" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
-	share_contrib_dir="$("$pg_config" --sharedir)" with_llvm=no \
-	prove -v -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 |
-	tee "$work/tap.log" | grep -vE '^(ok|#|[0-9]+\.\.) ?|^$' || true
-status=${PIPESTATUS[0]}
+{
+	status=0
+	(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
+		TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
+		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
+		prove -v -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
+	echo "$status" >"$work/tap.status"
+} | tee "$work/tap.log" | grep -vE '^(ok|#|[0-9]+\.\.) ?|^$' || true
+status=$(cat "$work/tap.status")
 count "$work/tap.log" '^ok ' '^not ok ' "$status"
 
 say "$passed passed, $failed failed"

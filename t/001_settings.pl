@@ -1,0 +1,265 @@
+
+# The server's start: wrong settings stop it and say why; without preload the
+# reading functions work and nothing is generated; what is not set is not
+# guessed.  How single values are checked is in sql/settings.sql.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use SnowflakeTest;
+
+my $node = snowflake_node('settings', '');
+
+# Set these for the next start, and only these.
+sub configure
+{
+	my ($conf) = @_;
+	open(my $file, '>', $node->data_dir . '/test.conf') or die $!;
+	print $file $conf;
+	close($file);
+	return;
+}
+configure('');
+$node->append_conf('postgresql.conf', "include 'test.conf'");
+
+sub refused
+{
+	my ($conf, @messages) = @_;
+	my $offset = -s $node->logfile;
+
+	configure($conf);
+	ok(!$node->start(fail_ok => 1), "does not start with $conf");
+	my $log = slurp_file($node->logfile, $offset);
+	like($log, $_, 'and says why') foreach @messages;
+	return;
+}
+
+sub restart_with
+{
+	my ($conf) = @_;
+	configure($conf);
+	$node->stop if defined $node->{_pid};
+	$node->start;
+	return;
+}
+
+# The SQLSTATE and the whole text of what a statement fails with.
+sub error_of
+{
+	my ($sql, $user) = @_;
+	my ($ret, $stdout, $stderr) =
+	  $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
+	$stderr =~ s/^.*?(?=ERROR|FATAL)//s;
+	return $stderr;
+}
+
+#
+# Wrong values
+#
+$node->stop;
+refused(
+	"snowflake.layout = 'time:41 node:5 worker:5 sequence:13'",
+	qr/FATAL:.*invalid value for parameter "snowflake.layout"/,
+	qr/DETAIL:.*add up to 64 bits, but an ID has 63/);
+refused(
+	"snowflake.layout = 'time:41 shard:5'",
+	qr/FATAL:.*"snowflake.layout"/,
+	qr/DETAIL:.*Unknown field in "shard:5"/);
+refused(
+	"snowflake.epoch = '2020-01-01 00:00:00'",
+	qr/FATAL:.*"snowflake.epoch"/,
+	qr/DETAIL:.*no time zone/);
+refused("snowflake.epoch = 'now'", qr/DETAIL:.*written out in numbers/);
+refused("snowflake.epoch = '2020-01-01 00:00:00 Nowhere/Land'", qr/FATAL/);
+refused(
+	'snowflake.node_id = 32',
+	qr/FATAL:.*"snowflake.node_id": 32/,
+	qr/DETAIL:.*has 5 bits, so the largest number is 31/);
+refused('snowflake.node_id = -2', qr/FATAL:.*-2 is outside the valid range/);
+refused("snowflake.node_id = 'one'", qr/FATAL:.*"snowflake.node_id": "one"/);
+refused(
+	"snowflake.layout = 'time:41 sequence:12'\nsnowflake.node_id = 1",
+	qr/FATAL:.*"snowflake.node_id": 1/,
+	qr/DETAIL:.*has 0 bits, so the largest number is 0/);
+refused('snowflake.max_drift = -1', qr/FATAL:.*"snowflake.max_drift"/);
+refused("snowflake.max_wait = 'never'", qr/FATAL:.*"snowflake.max_wait"/);
+refused("snowflake.sequence_start = 'one'",
+	qr/FATAL:.*"snowflake.sequence_start": "one"/);
+refused(
+	"snowflake.layout = 'time:41 node:5 sequence:4'\nsnowflake.sequence_start_max = 16",
+	qr/FATAL:.*"snowflake.sequence_start_max": 16/);
+
+# ... and nothing of it sticks
+configure('');
+$node->start;
+like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'),
+	qr/^\d+$/, 'starts and generates with the values right again');
+
+# A reload leaves what is fixed as it is, and says so.
+configure("snowflake.layout = 'time:50'\nsnowflake.node_id = 2\nsnowflake.max_drift = '3s'");
+$node->reload;
+ok( $node->poll_query_until(
+		'postgres', "SHOW snowflake.max_drift", '3s'),
+	'max_drift is changed by a reload');
+is( $node->safe_psql('postgres', 'SHOW snowflake.layout'),
+	'time:41 node:5 worker:5 sequence:12',
+	'layout is not');
+is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).node'),
+	'1', 'node is not');
+
+#
+# Not set
+#
+restart_with('snowflake.node_id = -1');
+my $error = error_of('SELECT snowflake_nextval()');
+like($error, qr/ERROR:  55000: "snowflake.node_id" is not set/, 'no node number, no IDs');
+like($error, qr/DETAIL:.*\nHINT:  Set "snowflake.node_id" to a number from 0 to 31/, 'with a hint');
+like(error_of('SELECT snowflake_nextval(10)'), qr/55000/, 'nor many');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM snowflake_nextval(0)'), '0', 'none is none');
+is($node->safe_psql('postgres', 'SELECT worker FROM snowflake_parse(152075078181383514)'),
+	'14', 'reading works');
+is( $node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_snowflake_slots WHERE pids <> \'{}\''),
+	'0', 'and no slot was taken');
+
+# 0 is a number like any other
+restart_with('snowflake.node_id = 0');
+is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).node'),
+	'0', 'node 0');
+restart_with('snowflake.node_id = 31');
+is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).node'),
+	'31', 'the highest node');
+
+# no node field, nothing to set
+restart_with("snowflake.node_id = -1\nsnowflake.layout = 'time:48 sequence:15'");
+is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).node'),
+	'0', 'a layout without nodes');
+
+#
+# Layouts: what is drawn carries what is configured, whatever the order.
+#
+my @layouts = (
+	'time:41 node:10 sequence:12',
+	'node:10 time:41 sequence:12',
+	'time:39@10ms sequence:8 node:16',
+	'time:28@1s node:22 sequence:13',
+	'worker:5 node:5 time:41 sequence:12',
+	'node:5 worker:5 time:41 sequence:12',
+	'sequence:12 worker:5 node:5 time:41',
+	'time:41 sequence:12 worker:5 node:5',
+	'time:42 node:1 worker:20',
+	'time:41 node:1',
+	'time:63@1ms',
+	'time:37 node:6 worker:2 sequence:6');
+
+foreach my $layout (@layouts)
+{
+	my $node_id = $layout =~ /node/ ? 1 : -1;
+
+	restart_with("snowflake.layout = '$layout'\nsnowflake.node_id = $node_id\nsnowflake.epoch = '2024-02-29 12:00:00+02'");
+
+	my $result = $node->safe_psql('postgres', <<'SQL');
+CREATE TEMP TABLE drawn (n serial, id bigint DEFAULT snowflake_nextval(), at timestamptz DEFAULT clock_timestamp());
+INSERT INTO drawn (n) SELECT generate_series(1, 100);
+WITH batch AS MATERIALIZED (SELECT snowflake_nextval(100) AS id) INSERT INTO drawn (id) SELECT id FROM batch;
+SELECT count(*), count(DISTINCT id),
+	bool_and(id = snowflake_compose(ts, node, worker, sequence)),
+	bool_and(node = greatest(current_setting('snowflake.node_id')::int, 0)),
+	bool_and(ts <= at + current_setting('snowflake.max_drift')::interval),
+	bool_and(ts > at - (SELECT time_unit FROM snowflake_layout()) - interval '10s'),
+	bool_and(id BETWEEN 0 AND (SELECT max_id FROM snowflake_layout()))
+FROM drawn, snowflake_parse(id);
+SQL
+	is($result, '200|200|t|t|t|t|t', "layout $layout");
+
+	# P2 needs the sequence below the time
+	next if $layout =~ /^sequence/;
+	is( $node->safe_psql('postgres', <<'SQL'), 't', 'increasing');
+SELECT bool_and(id > previous) FROM (
+	SELECT id, lag(id, 1, -1::bigint) OVER (ORDER BY n) AS previous
+	FROM (SELECT n, snowflake_nextval() AS id FROM generate_series(1, 100) n OFFSET 0) d) c
+SQL
+}
+
+# a layout that scatters IDs is taken, with a warning
+my $offset = -s $node->logfile;
+restart_with("snowflake.layout = 'sequence:12 node:10 time:41'");
+like(slurp_file($node->logfile, $offset),
+	qr/WARNING:.*snowflake IDs of a session will not increase/,
+	'a warning for the sequence above the time');
+
+# where the time is not the highest field, a period is no range
+restart_with("snowflake.layout = 'node:5 worker:5 time:41 sequence:12'");
+foreach my $call ("id_range_for(now())", "id_range_for(now(), now())",
+	"id_range_for(tstzrange(now(), NULL))")
+{
+	$error = error_of("SELECT $call");
+	like($error, qr/ERROR:  55000: snowflake IDs of this server do not sort by time/, $call);
+	like($error, qr/HINT:  Compare snowflake_timestamp/, 'with a hint');
+}
+is($node->safe_psql('postgres', "SELECT id_range_for(NULL::timestamptz) IS NULL"), 't', 'NULL stays NULL');
+# with no bits above it, the time is the highest
+restart_with("snowflake.layout = 'node:0 worker:0 time:41 sequence:12'\nsnowflake.node_id = -1");
+is($node->safe_psql('postgres', "SELECT id_range_for('2020-01-01 00:00:00.001+00'::timestamptz)"),
+	'[4096,8192)', 'fields of 0 bits do not count');
+
+# numbers too large for an SQL integer are an error, not another number
+restart_with("snowflake.layout = 'time:20 sequence:40'\nsnowflake.node_id = -1");
+is($node->safe_psql('postgres', 'SELECT (snowflake_parse(2147483647)).sequence'), '2147483647', 'largest integer');
+like(error_of('SELECT snowflake_parse(2147483648)'),
+	qr/ERROR:  22003: integer out of range\nDETAIL:.*"sequence".*2147483648/, 'one more');
+like(error_of('SELECT snowflake_parse(1152921504606846976)'), qr/22003.*is not a snowflake ID/,
+	'past the layout');
+# a lifetime that a timestamp cannot say
+restart_with("snowflake.layout = 'time:63'\nsnowflake.node_id = -1");
+is($node->safe_psql('postgres', 'SELECT last_ts, time_units FROM snowflake_layout()'),
+	'infinity|9223372036854775808', 'longer than timestamps');
+like(error_of('SELECT snowflake_timestamp(9223372036854775807)'),
+	qr/ERROR:  22008: timestamp out of range/, 'an ID from after that');
+
+# widest worker field: only so many slots
+restart_with("snowflake.layout = 'time:1\@2147483647s worker:62'\nsnowflake.node_id = -1");
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_snowflake_slots'), '4096', 'slots at most');
+is($node->safe_psql('postgres', 'SELECT workers FROM snowflake_layout()'), '4611686018427387904', 'of many');
+
+#
+# Without preload
+#
+configure('');
+$node->stop;
+$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
+$node->start;
+$node->safe_psql('postgres', 'CREATE DATABASE other');
+$node->safe_psql('other', 'CREATE EXTENSION snowflake');
+foreach my $call ('snowflake_nextval()', 'snowflake_nextval(1)')
+{
+	$error = error_of("SELECT $call");
+	like($error, qr/ERROR:  55000: snowflake must be loaded via "shared_preload_libraries" to generate IDs/, "$call without preload");
+	like($error, qr/HINT:  Add "snowflake" to "shared_preload_libraries" and restart/, 'with a hint');
+}
+like(error_of('SELECT * FROM pg_stat_snowflake_slots'),
+	qr/ERROR:  55000: snowflake must be loaded .* to read its statistics/, 'the view without preload');
+like(error_of('SELECT snowflake_currval()'), qr/ERROR:  55000: snowflake_currval is not yet defined/, 'currval');
+is($node->safe_psql('other', 'SELECT node, worker, sequence FROM snowflake_parse(152075078181383514)'),
+	'24|14|3418', 'reading works');
+is($node->safe_psql('other', "SELECT id_range_for('2021-02-23+00', '2021-02-24+00')"),
+	'[151840515686400000,152202903552000000)', 'ranges work');
+is($node->safe_psql('other', "SELECT snowflake_compose('2021-02-23 15:32:04.056+00', 24, 14, 3418)"),
+	'152075078181383514', 'putting together works');
+# by the server's configured layout and epoch
+configure("snowflake.layout = 'time:41 node:10 sequence:12'\nsnowflake.epoch = '2020-01-01 00:00:00+00'");
+$node->reload;
+ok($node->poll_query_until('postgres', 'SELECT (snowflake_parse(152075078181383514)).node', '782'),
+	'the configured layout counts without preload');
+# which must be right there too
+configure("snowflake.layout = 'time:99'");
+$node->reload;
+ok($node->poll_query_until('postgres', "SELECT current_setting('snowflake.layout', true)", 'time:99'), 'a wrong one');
+like(error_of('SELECT snowflake_parse(1)'), qr/ERROR:  22023: invalid value for parameter "snowflake.layout"/,
+	'is an error and not another layout');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,173 @@
+
+# Worker slots: given at the first call, shared fairly, given back however a
+# backend ends, and the next owner goes on above the word that was left.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use SnowflakeTest;
+
+my $node = snowflake_node('slots',
+	"max_connections = 230\nautovacuum = off\nrestart_after_crash = on");
+
+# What the view says, over all slots.
+sub slots
+{
+	my ($what) = @_;
+	return $node->safe_psql('postgres', "SELECT $what FROM pg_stat_snowflake_slots");
+}
+
+# The backends that have a slot, when as many as expected.
+sub wait_for_backends
+{
+	my ($count, $name) = @_;
+	ok( $node->poll_query_until(
+			'postgres',
+			'SELECT sum(cardinality(pids)) FROM pg_stat_snowflake_slots',
+			"$count"),
+		$name);
+	return;
+}
+
+my $draw = 'SELECT snowflake_nextval()';
+
+#
+# One backend
+#
+is(slots('count(*), sum(cardinality(pids)), sum(issued), max(last_id), max(last_ts)'),
+	'32|0|0||', 'at first 32 slots, all free and unused');
+my $first = session($node);
+my $pid = $first->query_safe('SELECT pg_backend_pid()');
+is(slots('sum(cardinality(pids))'), '0', 'a backend that draws nothing has none');
+my $id = $first->query_safe($draw);
+is(slots("string_agg(pids::text, '') FILTER (WHERE pids <> '{}'), sum(issued), max(last_id)"),
+	"{$pid}|1|$id", 'the first call gives it one');
+$first->query_safe($draw) for 1 .. 5;
+is(slots('sum(cardinality(pids)), sum(issued)'), '1|6', 'and no more later');
+
+#
+# 200 backends, 32 slots
+#
+my @sessions = ($first, map { session($node) } 2 .. 200);
+my @ids = map { $_->query_safe($draw) } @sessions;
+is(slots('sum(cardinality(pids)), min(cardinality(pids)), max(cardinality(pids))'),
+	'200|6|7', '200 backends are shared out over 32 slots');
+is($node->safe_psql('postgres', 'SELECT count(DISTINCT pid) FROM pg_stat_snowflake_slots, unnest(pids) pid'),
+	'200', 'each has one slot');
+
+# each draws again and again, in turn and several at a time
+my %previous;
+@previous{ 0 .. 199 } = @ids;
+my $increasing = 1;
+foreach my $round (1 .. 3)
+{
+	foreach my $i (0 .. 199)
+	{
+		my @drawn = split /\n/, $sessions[$i]->query_safe('SELECT snowflake_nextval(10)');
+		foreach my $drawn (@drawn)
+		{
+			$increasing = 0 if $drawn <= $previous{$i};
+			$previous{$i} = $drawn;
+		}
+		push @ids, @drawn;
+	}
+}
+my %seen;
+$seen{$_}++ foreach @ids, $id;
+is(scalar(keys %seen), 200 * 31 + 1, '200 backends, no ID twice');
+ok($increasing, 'and those of each backend increase');
+is(slots('sum(issued)'), 200 * 31 + 6, 'all are counted');
+
+#
+# The ways out
+#
+$_->quit foreach splice @sessions, 100;
+wait_for_backends(100, 'disconnecting gives the slot back');
+
+my $victim = pop @sessions;
+$pid = $victim->query_safe('SELECT pg_backend_pid()');
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+wait_for_backends(99, 'so does being terminated');
+
+# terminated while it draws
+my $busy = start_sql($node, 'SELECT pg_backend_pid(); SELECT count(*) FROM (SELECT snowflake_nextval(2000000000)) s;');
+wait_for_backends(100, 'a busy backend');
+$node->safe_psql('postgres',
+	"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%2000000000)) s;' AND pid <> pg_backend_pid()");
+my (undef, $stderr) = finish_sql($busy);
+like($stderr, qr/57P01.*terminating connection/, 'is terminated while it draws');
+wait_for_backends(99, 'and gives its slot back');
+
+# an ERROR does not end a backend, and it keeps its slot
+my ($last) = $sessions[0]->query_safe($draw);
+is(session_error($sessions[0], 'SELECT snowflake_nextval() / 0')->{sqlstate}, '22012', 'an ERROR');
+cmp_ok($sessions[0]->query_safe($draw), '>', $last, 'and the session goes on');
+wait_for_backends(99, 'and the slot is kept');
+
+# FATAL
+my ($ret, $stdout);
+($ret, $stdout, $stderr) = $node->psql('postgres',
+	"SET idle_in_transaction_session_timeout = '10ms'; BEGIN; SELECT snowflake_nextval(); SELECT pg_sleep(0);\n\\! sleep 1\nSELECT 1;");
+like($stderr, qr/FATAL|server closed the connection|terminating connection/, 'a FATAL error');
+wait_for_backends(99, 'gives the slot back');
+
+# the counts of those who left are kept
+my $issued = slots('sum(issued)');
+cmp_ok($issued, '>', 200 * 31 + 6, 'what they drew stays counted');
+
+# all gone
+$_->quit foreach @sessions;
+wait_for_backends(0, 'all slots are free again');
+is(slots('sum(issued)'), $issued, 'and nothing is counted twice');
+
+#
+# The next owner of a slot goes on above the word that was left: one slot,
+# whose owners follow each other within a time unit of a minute.
+#
+$node->append_conf('postgresql.conf',
+	"snowflake.layout = 'time:31\@60s node:5 worker:0 sequence:20'");
+$node->restart;
+my @follow;
+foreach my $owner (1 .. 20)
+{
+	push @follow, split /\n/, $node->safe_psql('postgres', 'SELECT snowflake_nextval(3)');
+}
+is(scalar(grep { $follow[$_] > $follow[ $_ - 1 ] } 1 .. $#follow), 59,
+	'each owner of a slot starts above the last');
+is(slots('count(*), sum(issued)'), '1|60', 'one slot has seen all');
+
+# many backends on it at once, drawing in turn: with no worker field all IDs of
+# the server increase in the order drawn
+@sessions = map { session($node) } 1 .. 200;
+my @in_turn = map { $_->query_safe($draw) } @sessions, reverse @sessions;
+is(slots('count(*), sum(cardinality(pids))'), '1|200', '200 backends on the only slot');
+is(scalar(grep { $in_turn[$_] > $in_turn[ $_ - 1 ] } 1 .. $#in_turn), 399,
+	'IDs increase over all backends in the order drawn');
+$_->quit foreach @sessions;
+wait_for_backends(0, 'and give it back');
+
+#
+# A backend that is killed takes the server's shared memory along: all slots
+# are free, the words begin anew, drawing goes on.
+#
+my $survivor = session($node);
+$last = $survivor->query_safe($draw);
+$victim = session($node);
+$victim->query_safe($draw);
+$pid = $victim->query_safe('SELECT pg_backend_pid()');
+my $offset = -s $node->logfile;
+is(system($node->installed_command('pg_ctl'), 'kill', 'KILL', $pid), 0, 'a backend is killed');
+$node->poll_query_until('postgres',
+	"SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
+ok($node->poll_query_until('postgres', 'SELECT sum(cardinality(pids)) = 0 FROM pg_stat_snowflake_slots'),
+	'shared memory is made anew');
+cmp_ok($node->safe_psql('postgres', $draw), '>', 0, 'and IDs are drawn again');
+eval { $survivor->{run}->kill_kill };
+eval { $victim->{run}->kill_kill };
+
+$node->stop;
+done_testing();

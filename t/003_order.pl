@@ -1,0 +1,165 @@
+
+# The order in which a backend looks for an ID: its own slot, the higher slots
+# of the node in the same time unit, the next time units up to max_drift, a
+# wait up to max_wait, an error.
+#
+# Time units of a minute and fields of a few bits make each step visible
+# without racing the clock; where the clock matters, the test waits for it.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use SnowflakeTest;
+
+my $node = snowflake_node('order', "autovacuum = off\nsnowflake.sequence_start = zero");
+
+sub restart_with
+{
+	my ($conf) = @_;
+	open(my $file, '>', $node->data_dir . '/test.conf') or die $!;
+	print $file $conf;
+	close($file);
+	$node->restart;
+	return;
+}
+$node->append_conf('postgresql.conf', "include_if_exists 'test.conf'");
+
+# The minute in which the IDs are counted must not end meanwhile.
+sub fresh_minute
+{
+	ok( $node->poll_query_until('postgres',
+			"SELECT extract(second FROM clock_timestamp()) BETWEEN 0 AND 40"),
+		'there is time');
+	return;
+}
+
+# worker and sequence of what a session draws, and units ahead of the clock
+sub fields
+{
+	my ($count) = @_;
+	return "SELECT worker || ':' || sequence || '+' || extract(epoch FROM ts - date_trunc('minute', clock_timestamp()))::int / 60 FROM snowflake_nextval($count) id, snowflake_parse(id)";
+}
+
+sub draw
+{
+	my ($session, $count) = @_;
+	return join ' ', split /\n/, $session->query_safe(fields($count));
+}
+
+my $minutes = "snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:1'\n";
+
+#
+# Own slot, hop, borrow
+#
+fresh_minute();
+restart_with($minutes . "snowflake.max_drift = '10min'\n");
+my $a = session($node);
+is(draw($a, 2), '0:0+0 0:1+0', 'own slot, until its sequence numbers are gone');
+is(draw($a, 4), '1:0+0 1:1+0 2:0+0 2:1+0', 'then the higher slots, in the same unit');
+is(draw($a, 3), '3:0+0 3:1+0 0:0+1', 'then the next unit, from its own slot again');
+is(draw($a, 9), '0:1+1 1:0+1 1:1+1 2:0+1 2:1+1 3:0+1 3:1+1 0:0+2 0:1+2', 'and so on');
+
+# a second backend: its slot is in the middle, and it hops upwards only
+my $b = session($node);
+my $first = draw($b, 1);
+is($first, '2:0+2', 'another backend is not sent back before what is taken');
+is(draw($b, 3), '2:1+2 3:0+2 3:1+2', 'it hops upwards');
+is($node->safe_psql('postgres', "SELECT string_agg(worker || ':' || issued, ' ' ORDER BY worker) FROM pg_stat_snowflake_slots"),
+	'0:6 1:4 2:6 3:6', 'IDs are counted at the slot they are from');
+# the slots above its own are exhausted: the next unit begins where nobody draws
+is(draw($b, 2), '2:0+3 2:1+3', 'it borrows');
+is(draw($a, 3), '1:0+2 1:1+2 0:0+3', 'the first goes on where it was');
+$_->quit foreach $a, $b;
+
+# a busy backend whose own slot is high uses the whole node
+fresh_minute();
+restart_with($minutes . "snowflake.max_drift = '1h'\n");
+my @idle = map { session($node) } 1 .. 3;
+$node->safe_psql('postgres', 'SELECT 1');
+draw($_, 1) foreach @idle;    # slots 0, 2, 1
+$a = session($node);
+is(draw($a, 2), '3:0+0 3:1+0', 'the highest slot');
+is(draw($a, 2), '3:0+1 3:1+1', 'has none above it');
+my $used = $a->query_safe('SELECT count(DISTINCT worker) FROM snowflake_nextval(20) id, snowflake_parse(id)');
+is($used, '4', 'so it begins its units lower, over slots that are idle');
+$_->quit foreach @idle, $a;
+
+#
+# Batches: one step takes what a slot has in a unit.
+#
+fresh_minute();
+restart_with("snowflake.layout = 'time:31\@60s node:5 worker:1 sequence:16'\nsnowflake.max_drift = 0\n");
+is( $node->safe_psql('postgres', <<'SQL'),
+SELECT count(*), count(DISTINCT id), max(id) - min(id) FROM snowflake_nextval(131072) id
+SQL
+	'131072|131072|131071', 'a batch takes all of both slots');
+my ($ret, $stdout, $stderr) =
+  $node->psql('postgres', "SET snowflake.max_wait = 0;\n\\set VERBOSITY verbose\nSELECT snowflake_nextval();");
+my $error = psql_error($stderr);
+is($error->{sqlstate}, '53000', 'and leaves none');
+like($error->{message}, qr/all sequence numbers are in use/, 'the error says so');
+like($error->{detail}, qr/The clock shows .* The next unused time unit begins at .*; "snowflake.max_drift" allows 0 ms\. Waited for "snowflake.max_wait", 0 ms\./, 'and how far');
+like($error->{hint}, qr/Draw fewer IDs at a time/, 'and what to do');
+
+# a batch that comes to the end in the middle: an error, and what was drawn
+# before is not drawn again
+fresh_minute();
+restart_with($minutes . "snowflake.max_drift = 0\nsnowflake.max_wait = 0\n");
+$a = session($node);
+$a->query_safe('CREATE TABLE drawn (id bigint PRIMARY KEY)');
+is(session_error($a, 'INSERT INTO drawn SELECT snowflake_nextval(9)')->{sqlstate}, '53000', 'nine are more than there are');
+is($a->query_safe('SELECT count(*) FROM drawn'), '0', 'so none is stored');
+is($node->safe_psql('postgres', 'SELECT sum(issued) FROM pg_stat_snowflake_slots'), '8', 'eight were drawn');
+$a->quit;
+
+#
+# Waits can be ended, and end by themselves.
+#
+restart_with($minutes . "snowflake.max_drift = 0\nsnowflake.max_wait = '1h'\n");
+$node->poll_query_until('postgres', 'SELECT extract(second FROM clock_timestamp()) < 30');
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(8)');
+
+my $waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%snowflake_nextval()%' AND pid <> pg_backend_pid()";
+
+($ret, $stdout, $stderr) =
+  $node->psql('postgres', "SET statement_timeout = '100ms';\n\\set VERBOSITY verbose\nSELECT snowflake_nextval();");
+is(psql_error($stderr)->{sqlstate}, '57014', 'statement_timeout ends a wait');
+
+foreach my $how ('cancel', 'terminate')
+{
+	my $psql = start_sql($node, 'SELECT snowflake_nextval();');
+	ok($node->poll_query_until('postgres', $waiting, '1'), 'a backend waits');
+	$node->safe_psql('postgres',
+		"SELECT pg_${how}_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%snowflake_nextval()%' AND pid <> pg_backend_pid()");
+	($stdout, $stderr) = finish_sql($psql);
+	is(psql_error($stderr)->{sqlstate}, $how eq 'cancel' ? '57014' : '57P01', "pg_${how}_backend ends a wait");
+}
+is($node->safe_psql('postgres', 'SELECT sum(cardinality(pids)) FROM pg_stat_snowflake_slots'),
+	'0', 'with their slots given back');
+
+# the next minute brings new ones, to one who waits
+my $psql = start_sql($node, 'SELECT snowflake_nextval() > 0;');
+ok($node->poll_query_until('postgres', $waiting, '1'), 'a backend waits');
+($stdout, $stderr) = finish_sql($psql);
+is("$stdout$stderr", 't', 'and has its ID with the next time unit');
+
+# max_wait is of a session, and counts on a clock of its own
+restart_with($minutes . "snowflake.max_drift = 0\n");
+$node->poll_query_until('postgres', 'SELECT extract(second FROM clock_timestamp()) < 30');
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(8)');
+($ret, $stdout, $stderr) = $node->psql('postgres', <<'SQL', on_error_stop => 0);
+\set VERBOSITY verbose
+SET snowflake.max_wait = '300ms';
+SELECT clock_timestamp() AS since \gset
+SELECT snowflake_nextval();
+SELECT clock_timestamp() - :'since' BETWEEN '300ms' AND '20s';
+SQL
+is(psql_error($stderr)->{sqlstate}, '53000', 'max_wait ends a wait');
+is($stdout, 't', 'not before its time');
+
+$node->stop;
+done_testing();
