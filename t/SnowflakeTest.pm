@@ -1,0 +1,159 @@
+# What the TAP tests share.
+
+package SnowflakeTest;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
+
+our @EXPORT = qw(
+  snowflake_node
+  start_node
+  set_clock
+  start_sql
+  finish_sql
+  psql_error
+  session
+  session_error
+);
+
+# A running server with the extension created in the database "postgres".
+# $conf is added to its configuration, %init goes to $node->init().  With
+# clock => seconds in %init the server has a clock of its own, that far from
+# the real one, which set_clock() sets.
+sub snowflake_node
+{
+	my ($name, $conf, %init) = @_;
+	my $clock = delete $init{clock};
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(%init);
+	$node->append_conf('postgresql.conf', <<CONF . ($conf // ''));
+shared_preload_libraries = 'snowflake'
+snowflake.node_id = 1
+fsync = off
+CONF
+	set_clock($node, $clock) if defined $clock;
+	start_node($node);
+	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+	return $node;
+}
+
+# Start a node, with its own clock if it was given one.  Restart such a node
+# by $node->stop and this, not by $node->restart.
+sub start_node
+{
+	my ($node, %params) = @_;
+	my $file = clock_file($node);
+
+	return $node->start(%params) unless -e $file;
+
+	my ($library) = grep { -e }
+	  glob '/usr/{lib,lib64,lib/*}/faketime/libfaketimeMT.so.1';
+	die "libfaketime is missing: install the package faketime\n"
+	  unless defined $library;
+
+	# Read the file at each look at the clock; leave all other clocks alone.
+	local %ENV = (
+		%ENV,
+		LD_PRELOAD => $library,
+		FAKETIME_TIMESTAMP_FILE => $file,
+		FAKETIME_NO_CACHE => 1,
+		FAKETIME_DONT_FAKE_MONOTONIC => 1,
+		NO_FAKE_STAT => 1);
+	return $node->start(%params);
+}
+
+# Set a node's clock so many seconds, negative or positive, from the real one.
+# It applies to all processes at once: the file is never seen half written.
+sub set_clock
+{
+	my ($node, $seconds) = @_;
+	my $file = clock_file($node);
+
+	open my $fh, '>', "$file.new" or die "$file.new: $!";
+	printf $fh "%+.6f\n", $seconds;
+	close $fh or die "$file.new: $!";
+	rename "$file.new", $file or die "$file: $!";
+	return;
+}
+
+sub clock_file { return $_[0]->basedir . '/clock'; }
+
+# Run a script in a psql of its own and do not wait for it.  By way of files,
+# since nobody may be here to fill and empty a pipe.
+sub start_sql
+{
+	my ($node, $sql, $dbname) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/psql';
+
+	open my $fh, '>', $file or die "$file: $!";
+	print $fh $sql;
+	close $fh or die "$file: $!";
+	my $run = IPC::Run::start(
+		[
+			$node->installed_command('psql'), '-XAtq',
+			'-v', 'ON_ERROR_STOP=1',
+			'-v', 'VERBOSITY=verbose',
+			'-d', $node->connstr($dbname // 'postgres'),
+			'-f', $file
+		],
+		'<', '/dev/null', '>', "$file.out", '2>', "$file.err");
+	return { run => $run, file => $file };
+}
+
+# Wait for its end.  Returns what it printed as results and as errors.
+sub finish_sql
+{
+	my ($psql) = @_;
+
+	$psql->{run}->finish;
+	return
+	  map { s/\n\z//r }
+	  map { PostgreSQL::Test::Utils::slurp_file("$psql->{file}.$_") }
+	  qw(out err);
+}
+
+# Take the first error apart that a psql with VERBOSITY=verbose has printed.
+# Returns a hash, whose sqlstate is '' when there was none.
+sub psql_error
+{
+	my ($stderr) = @_;
+	my %error = (sqlstate => '', message => '', detail => '', hint => '');
+
+	if ($stderr =~ /^(?:psql:\S+ )?(?:ERROR|FATAL):  (\w{5}): (.*)$/m)
+	{
+		@error{qw(sqlstate message)} = ($1, $2);
+		$error{detail} = $1 if $stderr =~ /^DETAIL:  (.*)$/m;
+		$error{hint} = $1 if $stderr =~ /^HINT:  (.*)$/m;
+	}
+	return \%error;
+}
+
+# A psql that stays connected: a BackgroundPsql of PostgreSQL's own.
+sub session
+{
+	my ($node, $dbname) = @_;
+
+	return $node->background_psql(
+		$dbname // 'postgres',
+		on_error_stop => 0,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+}
+
+# Run a statement there that fails, and go on.  Returns as psql_error().
+sub session_error
+{
+	my ($session, $sql) = @_;
+
+	$session->query($sql);
+	my $error = psql_error($session->{stderr});
+	$session->{stderr} = '';
+	return $error;
+}
+
+1;
