@@ -18,7 +18,9 @@ SET snowflake.sequence_start_max = 1;
 SET snowflake.max_wait = '1min';
 SHOW snowflake.max_wait;
 SET snowflake.max_wait = 0;
+\set VERBOSITY sqlstate
 SET snowflake.max_wait = -1;
+\set VERBOSITY default
 SET snowflake.max_wait = 2147483647;
 SET snowflake.max_wait = 2147483648;
 SET snowflake.max_wait = 'long';
@@ -151,8 +153,10 @@ ALTER SYSTEM SET snowflake.max_drift = '1min';
 ALTER SYSTEM SET snowflake.max_drift = 2147483647;
 ALTER SYSTEM RESET snowflake.max_drift;
 
--- not a drift
+\set VERBOSITY sqlstate
 ALTER SYSTEM SET snowflake.max_drift = -1;
+\set VERBOSITY default
+-- not a drift
 ALTER SYSTEM SET snowflake.max_drift = 2147483648;
 ALTER SYSTEM SET snowflake.max_drift = '1 fortnight';
 ALTER SYSTEM SET snowflake.max_drift = 'infinity';

@@ -10,6 +10,8 @@
 
 #include "utils/timestamp.h"
 
+#pragma GCC visibility push(hidden)
+
 /* Microseconds since 2000-01-01 UTC, as the server counts them. */
 static inline TimestampTz
 clock_read(void)
@@ -19,5 +21,7 @@ clock_read(void)
 
 extern int64 clock_since_epoch(TimestampTz ts);
 extern bool clock_timestamp_of_unit(uint64 unit, TimestampTz *ts);
+
+#pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_CLOCK_H */

@@ -256,6 +256,15 @@ take(uint64 want, int64 *first)
 }
 
 /*
+ * The time unit of the last ID drawn from a slot.
+ */
+static uint64
+word_time(int slot)
+{
+	return pg_atomic_read_u64(&SLOT(slot)->word) >> SEQUENCE_BITS;
+}
+
+/*
  * The earliest time unit, not before the given one, in which a slot has a
  * sequence number left.
  */
@@ -263,11 +272,11 @@ static uint64
 earliest_unit(int slot, uint64 time)
 {
 	uint64		word = pg_atomic_read_u64(&SLOT(slot)->word);
-	uint64		word_time = word >> SEQUENCE_BITS;
+	uint64		last = word >> SEQUENCE_BITS;
 
-	if (word_time < time)
+	if (last < time)
 		return time;
-	return (word & SEQUENCE_MASK) != SEQUENCE_MASK ? word_time : word_time + 1;
+	return (word & SEQUENCE_MASK) != SEQUENCE_MASK ? last : last + 1;
 }
 
 /*
@@ -301,9 +310,7 @@ next_place(uint64 *time, int *slot)
 	 * Out of slots.  To have enough in the next units, begin them lower, as
 	 * far as nobody else has drawn there of late.
 	 */
-	while (my.start > 0 &&
-		   pg_atomic_read_u64(&SLOT(my.start - 1)->word) >> SEQUENCE_BITS <
-		   *time - Min(*time, 1))
+	while (my.start > 0 && word_time(my.start - 1) + 1 < *time)
 		my.start--;
 
 	for (int i = my.start; i <= *slot; i++)
@@ -414,8 +421,9 @@ take_anywhere(uint64 want, int64 *first)
 		/* Begin the clock's time unit, or go on where we are. */
 		if (time > my.time)
 		{
-			/* back to the own slot once there is room enough above it */
-			if (my.slot - my.start < shared->nslots - 1 - my.own)
+			/* back to the own slot once that is enough, see next_place() */
+			if (my.slot == my.start ||
+				my.slot - my.start < shared->nslots - 1 - my.own)
 				my.start = my.own;
 			slot = my.start;
 		}

@@ -8,6 +8,8 @@
 #ifndef SNOWFLAKE_GENERATOR_H
 #define SNOWFLAKE_GENERATOR_H
 
+#pragma GCC visibility push(hidden)
+
 /*
  * Take between 1 and want (at least 1) IDs in one step.  They are first,
  * first + generator_step(), and so on, all of one time unit and one worker;
@@ -22,5 +24,7 @@ extern int64 generator_step(void);
 extern void generator_set_current(int64 id);
 extern bool generator_get_current(int64 *id);
 extern void generator_forget_current(void);
+
+#pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_GENERATOR_H */

@@ -6,6 +6,10 @@
  * Pure C: no server header, no server call, no global state.  Everything here
  * works on values handed in, so that it can be fuzzed outside a server.
  *
+ * This and the other headers hide their symbols from other libraries: the
+ * server loads all of them into one name space, and before version 16 says
+ * nothing to the compiler about it.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef SNOWFLAKE_LAYOUT_H
@@ -14,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#pragma GCC visibility push(hidden)
 
 /* A bigint without its sign bit. */
 #define LAYOUT_MAX_BITS 63
@@ -94,5 +100,7 @@ layout_unpack(const Layout *layout, int64_t id, LayoutField field)
 {
 	return ((uint64_t) id >> layout->shift[field]) & layout->max[field];
 }
+
+#pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_LAYOUT_H */

@@ -12,6 +12,8 @@
 
 #include "layout.h"
 
+#pragma GCC visibility push(hidden)
+
 /* The first sequence number of a new time unit. */
 typedef enum SequenceStart
 {
@@ -59,5 +61,7 @@ settings_node_number(void)
 {
 	return snowflake_node_id == NODE_ID_UNSET ? 0 : (uint64) snowflake_node_id;
 }
+
+#pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_SETTINGS_H */

@@ -14,6 +14,8 @@
 #include "port/atomics.h"
 #include "storage/lwlock.h"
 
+#pragma GCC visibility push(hidden)
+
 /*
  * A worker slot: a worker number and the counter behind it.
  */
@@ -92,5 +94,7 @@ extern SharedState *shared;
 extern void shmem_request(void);
 extern void shmem_startup(void);
 extern void shmem_require(const char *purpose);
+
+#pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_SHMEM_H */

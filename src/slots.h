@@ -10,6 +10,10 @@
 
 #include "shmem.h"
 
+#pragma GCC visibility push(hidden)
+
 extern int	slots_acquire(void);
+
+#pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_SLOTS_H */
