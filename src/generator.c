@@ -118,6 +118,27 @@ prepare(void)
 }
 
 /*
+ * The layout has no later time: never wrap around, never go negative.
+ */
+static void
+report_end(TimestampTz now)
+{
+	TimestampTz end;
+
+	if (!clock_timestamp_of_unit(MAX_TIME + 1, &end))
+		end = DT_NOEND;
+	ereport(ERROR,
+			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+			 errmsg("the lifetime of the snowflake layout has ended"),
+			 errdetail("The layout \"%s\" with epoch %s ends at %s. The clock shows %s.",
+					   snowflake_layout_text,
+					   pstrdup(timestamptz_to_str(snowflake_epoch)),
+					   pstrdup(timestamptz_to_str(end)),
+					   pstrdup(timestamptz_to_str(now))),
+			 errhint("If the clock is right, a layout with more time bits is needed.")));
+}
+
+/*
  * The time unit of the clock.
  */
 static uint64
@@ -135,20 +156,7 @@ unit_of(TimestampTz now)
 						   pstrdup(timestamptz_to_str(snowflake_epoch))),
 				 errhint("Set the server's clock.")));
 	if ((uint64) unit > MAX_TIME)
-	{
-		TimestampTz end;
-
-		if (!clock_timestamp_of_unit(MAX_TIME + 1, &end))
-			end = DT_NOEND;
-		ereport(ERROR,
-				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
-				 errmsg("the lifetime of the snowflake layout has ended"),
-				 errdetail("The time field of \"%s\" with epoch %s ended at %s.",
-						   snowflake_layout_text,
-						   pstrdup(timestamptz_to_str(snowflake_epoch)),
-						   pstrdup(timestamptz_to_str(end))),
-				 errhint("If the clock is right, a layout with more time bits is needed.")));
-	}
+		report_end(now);
 
 	return (uint64) unit;
 }
@@ -374,7 +382,7 @@ wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
 	if (left_us <= 0)
 		report_timeout(time, now);
 
-	/* time is at most MAX_TIME + 1, but may be past what int64 us can say */
+	/* in small units MAX_TIME may be past what int64 us can say */
 	if (time > (uint64) (PG_INT64_MAX / snowflake_layout.unit_us))
 		need_us = left_us;
 	else
@@ -444,6 +452,8 @@ take_anywhere(uint64 want, int64 *first)
 			next_place(&time, &slot);
 		}
 
+		if (time > MAX_TIME)
+			report_end(now);
 		wait_for_unit(time, now, &wait_since);
 	}
 }
