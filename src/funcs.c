@@ -50,7 +50,8 @@ typedef struct Batch
 {
 	uint64		wanted;			/* not yet taken */
 	uint64		taken;			/* taken, not yet returned */
-	int64		next;
+	int64		next;			/* the first of these */
+	int64		step;			/* from one to the next */
 } Batch;
 
 /*
@@ -78,6 +79,7 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 		batch = MemoryContextAllocZero(funcctx->multi_call_memory_ctx,
 									   sizeof(Batch));
 		batch->wanted = (uint64) count;
+		batch->step = generator_step();
 		funcctx->user_fctx = batch;
 	}
 
@@ -93,7 +95,7 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 	}
 
 	id = batch->next;
-	batch->next += generator_step();
+	batch->next += batch->step;
 	batch->taken--;
 	generator_set_current(id);
 	SRF_RETURN_NEXT(funcctx, Int64GetDatum(id));
@@ -352,10 +354,10 @@ id_range_for_period(PG_FUNCTION_ARGS)
 static Datum
 field_capacity(LayoutField field)
 {
-	char	   *text = psprintf(UINT64_FORMAT,
-								(uint64) snowflake_layout.max[field] + 1);
+	char	   *str = psprintf(UINT64_FORMAT,
+							   (uint64) snowflake_layout.max[field] + 1);
 
-	return DirectFunctionCall3(numeric_in, CStringGetDatum(text),
+	return DirectFunctionCall3(numeric_in, CStringGetDatum(str),
 							   ObjectIdGetDatum(InvalidOid),
 							   Int32GetDatum(-1));
 }

@@ -80,7 +80,9 @@ static struct
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
-}			my = {
+}			my =
+
+{
 	.unit_start = PG_INT64_MAX	/* drawing nowhere yet */
 };
 
@@ -464,8 +466,9 @@ generator_take(uint64 want, int64 *first)
 	TimestampTz now = clock_read();
 
 	/*
-	 * Mostly it goes on where it is: the clock is in that time unit, or behind
-	 * it by max_drift at most.  Unsigned, so that further behind is "no" too.
+	 * Mostly it goes on where it is: the clock is in that time unit, or
+	 * behind it by max_drift at most.  Unsigned, so that further behind is
+	 * "no" too.
 	 */
 	if (likely((uint64) (now - my.unit_start + MAX_DRIFT_US) <
 			   (uint64) (snowflake_layout.unit_us + MAX_DRIFT_US)))

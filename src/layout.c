@@ -42,14 +42,14 @@ layout_field_name(LayoutField field)
  * number of characters read, 0 when there is no such number.
  */
 static size_t
-parse_number(const char *text, size_t len, int64_t limit, int64_t *number)
+parse_number(const char *str, size_t len, int64_t limit, int64_t *number)
 {
 	size_t		i;
 
 	*number = 0;
-	for (i = 0; i < len && text[i] >= '0' && text[i] <= '9'; i++)
+	for (i = 0; i < len && str[i] >= '0' && str[i] <= '9'; i++)
 	{
-		*number = *number * 10 + (text[i] - '0');
+		*number = *number * 10 + (str[i] - '0');
 		if (*number > limit)
 			return 0;
 	}
@@ -61,13 +61,13 @@ parse_number(const char *text, size_t len, int64_t limit, int64_t *number)
  * could be half a character.
  */
 static int
-clip(const char *text, size_t len)
+clip(const char *str, size_t len)
 {
 	size_t		i;
 
 	for (i = 0; i < len && i < 40; i++)
 	{
-		if ((unsigned char) text[i] >= 0x80)
+		if ((unsigned char) str[i] >= 0x80)
 			break;
 	}
 	return (int) i;
@@ -77,11 +77,11 @@ clip(const char *text, size_t len)
  * Read one "name:bits" or "time:bits@unit".
  */
 static bool
-parse_field(const char *text, size_t len, Layout *layout, bool *seen,
+parse_field(const char *str, size_t len, Layout *layout, bool *seen,
 			LayoutField *field, LayoutError *error)
 {
-	const char *colon = memchr(text, ':', len);
-	size_t		name_len = colon ? (size_t) (colon - text) : len;
+	const char *colon = memchr(str, ':', len);
+	size_t		name_len = colon ? (size_t) (colon - str) : len;
 	const char *rest;
 	size_t		rest_len;
 	size_t		digits;
@@ -91,14 +91,14 @@ parse_field(const char *text, size_t len, Layout *layout, bool *seen,
 	for (f = 0; f < LAYOUT_FIELDS; f++)
 	{
 		if (strlen(field_names[f]) == name_len &&
-			memcmp(field_names[f], text, name_len) == 0)
+			memcmp(field_names[f], str, name_len) == 0)
 			break;
 	}
 	if (f == LAYOUT_FIELDS)
 	{
 		snprintf(error->message, sizeof(error->message),
 				 "Unknown field in \"%.*s\": the fields are \"time\", \"node\", \"worker\" and \"sequence\".",
-				 clip(text, len), text);
+				 clip(str, len), str);
 		return false;
 	}
 	*field = (LayoutField) f;
@@ -111,7 +111,7 @@ parse_field(const char *text, size_t len, Layout *layout, bool *seen,
 	}
 	seen[f] = true;
 
-	rest = text + name_len + 1;
+	rest = str + name_len + 1;
 	rest_len = colon ? len - name_len - 1 : 0;
 	digits = parse_number(rest, rest_len, LAYOUT_MAX_BITS, &number);
 	if (digits == 0 || (f == FIELD_TIME && number == 0))
@@ -149,7 +149,7 @@ parse_field(const char *text, size_t len, Layout *layout, bool *seen,
 		}
 		snprintf(error->message, sizeof(error->message),
 				 "The time unit in \"%.*s\" must be a whole number, 1 or more, of \"ms\" or \"s\", such as \"@10ms\".",
-				 clip(text, len), text);
+				 clip(str, len), str);
 		return false;
 	}
 
@@ -160,7 +160,7 @@ parse_field(const char *text, size_t len, Layout *layout, bool *seen,
 	else
 		snprintf(error->message, sizeof(error->message),
 				 "Nothing may follow the width in \"%.*s\".",
-				 clip(text, len), text);
+				 clip(str, len), str);
 	return false;
 }
 
@@ -169,7 +169,7 @@ parse_field(const char *text, size_t len, Layout *layout, bool *seen,
  * *layout is undefined.
  */
 bool
-layout_parse(const char *text, Layout *layout, LayoutError *error)
+layout_parse(const char *str, Layout *layout, LayoutError *error)
 {
 	bool		seen[LAYOUT_FIELDS] = {false};
 	LayoutField order[LAYOUT_FIELDS];
@@ -179,17 +179,17 @@ layout_parse(const char *text, Layout *layout, LayoutError *error)
 	memset(layout, 0, sizeof(*layout));
 	layout->unit_us = US_PER_MS;
 
-	for (text += strspn(text, SEPARATORS); *text != '\0';
-		 text += strspn(text, SEPARATORS))
+	for (str += strspn(str, SEPARATORS); *str != '\0';
+		 str += strspn(str, SEPARATORS))
 	{
-		size_t		len = strcspn(text, SEPARATORS);
+		size_t		len = strcspn(str, SEPARATORS);
 		LayoutField field;
 
-		if (!parse_field(text, len, layout, seen, &field, error))
+		if (!parse_field(str, len, layout, seen, &field, error))
 			return false;
 		order[nfields++] = field;
 		layout->total_bits += layout->bits[field];
-		text += len;
+		str += len;
 	}
 
 	if (!seen[FIELD_TIME])

@@ -52,7 +52,7 @@ typedef struct LayoutError
 	char		message[160];	/* a full sentence, for a DETAIL */
 } LayoutError;
 
-extern bool layout_parse(const char *text, Layout *layout, LayoutError *error);
+extern bool layout_parse(const char *str, Layout *layout, LayoutError *error);
 extern const char *layout_field_name(LayoutField field);
 
 /* Does an ID that is larger always have a time that is not smaller? */

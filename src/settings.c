@@ -87,7 +87,7 @@ assign_layout(const char *newval, void *extra)
  * Returns NULL, or the reason why not.
  */
 static const char *
-parse_epoch(const char *text, TimestampTz *epoch)
+parse_epoch(const char *str, TimestampTz *epoch)
 {
 	char		workbuf[MAXDATELEN + MAXDATEFIELDS];
 	char	   *field[MAXDATEFIELDS];
@@ -99,7 +99,7 @@ parse_epoch(const char *text, TimestampTz *epoch)
 	int			tz;
 	DateTimeErrorExtra extra;
 
-	if (ParseDateTime(text, workbuf, sizeof(workbuf), field, ftype,
+	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype,
 					  MAXDATEFIELDS, &nf) != 0)
 		return "It is not a date and time.";
 
@@ -117,7 +117,7 @@ parse_epoch(const char *text, TimestampTz *epoch)
 		return "It is not a date and time.";
 
 	/* The parser, told to accept no zone, fails where there is one. */
-	if (ParseDateTime(text, workbuf, sizeof(workbuf), field, ftype,
+	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype,
 					  MAXDATEFIELDS, &nf) != 0 ||
 		DecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, NULL, &extra) == 0)
 		return "It has no time zone, so it would be another instant on another server.";
