@@ -57,8 +57,8 @@
 /* A longer wait looks at the clock this often: it may be set meanwhile. */
 #define WAIT_SLICE_MS	100
 
-/* The state of this backend. */
-static struct
+/* The state of a backend. */
+typedef struct GeneratorState
 {
 	BackendEntry *entry;		/* its place in shared memory, NULL before the
 								 * first ID */
@@ -80,9 +80,9 @@ static struct
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
-}			my =
+} GeneratorState;
 
-{
+static GeneratorState my = {
 	.unit_start = PG_INT64_MAX	/* drawing nowhere yet */
 };
 
