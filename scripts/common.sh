@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the commands share: packages, an unprivileged user, and a server tree
 # of their own.  Sourced, not run.
 #
@@ -10,6 +11,15 @@
 # the machine's own server nor its databases are touched.
 
 set -euo pipefail
+
+# Nothing of the caller's may change what happens: its locale, umask and
+# PostgreSQL variables, nor root's temporary folder, which others may not reach.
+export LC_ALL=C
+umask 022
+for name in "${!PG@}"; do
+	[[ $name == PG_* ]] || unset "$name"
+done
+[ "$(id -u)" -ne 0 ] || unset TMPDIR
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
@@ -49,8 +59,8 @@ find_major() {
 		pg_major=$PG_MAJOR
 		return
 	fi
-	newest=$(ls -d /usr/lib/postgresql/*/bin/postgres 2>/dev/null |
-		cut -d/ -f5 | sort -n | tail -n 1)
+	newest=$(printf '%s\n' /usr/lib/postgresql/*/bin/postgres |
+		cut -d/ -f5 | sed '/[^0-9]/d' | sort -n | tail -n 1)
 	if [ -z "$newest" ]; then
 		apt_update
 		newest=$(apt-cache depends postgresql 2>/dev/null |
@@ -68,9 +78,11 @@ apt_update() {
 }
 
 # Install those of the packages that are missing.  A server package makes a
-# database cluster and starts it; that is told not to happen.
-install_packages() {
-	local missing=() package no_cluster=/etc/postgresql-common/createcluster.d/zz-snowflake.conf
+# database cluster and starts it; that is told not to happen.  In a subshell,
+# so that the telling is taken back however it ends.
+install_packages() (
+	missing=()
+	no_cluster=/etc/postgresql-common/createcluster.d/zz-snowflake.conf
 
 	for package in "$@"; do
 		installed "$package" || missing+=("$package")
@@ -78,28 +90,29 @@ install_packages() {
 	[ ${#missing[@]} -gt 0 ] || return 0
 
 	apt_update
-	say "Installing ${missing[*]} ..."
+	say "Installing ${missing[*]} (this can take some minutes) ..."
+	log=$(mktemp "${TMPDIR:-/tmp}/snowflake-apt.XXXXXX")
+	trap 'set +e; rm -f "$log"; as_root rm -f "$no_cluster"
+		as_root rmdir "$(dirname "$no_cluster")" 2>/dev/null' EXIT
+	trap 'exit 130' INT TERM HUP
 	as_root mkdir -p "$(dirname "$no_cluster")"
 	printf 'create_main_cluster = false\n' | as_root tee "$no_cluster" >/dev/null
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-		--no-install-recommends "${missing[@]}" </dev/null >"${TMPDIR:-/tmp}/snowflake-apt.$$" 2>&1 || {
-		cat "${TMPDIR:-/tmp}/snowflake-apt.$$" >&2
-		rm -f "${TMPDIR:-/tmp}/snowflake-apt.$$"
-		as_root rm -f "$no_cluster"
+		-o DPkg::Lock::Timeout=120 --no-install-recommends "${missing[@]}" \
+		</dev/null >"$log" 2>&1 || {
+		cat "$log" >&2
 		die "apt-get could not install ${missing[*]}"
 	}
-	rm -f "${TMPDIR:-/tmp}/snowflake-apt.$$"
-	as_root rm -f "$no_cluster"
-}
+)
 
 # Make the work folder: the given one where the unprivileged user can reach it
-# and a socket's path in it is not too long, else a new one in the temporary
+# and make and a socket take its path, else a new one in the temporary
 # folder, with a link to it in the given place.
 make_work() {
 	local wanted=${1:-}
 
 	work=
-	if [ -n "$wanted" ] && [ ${#wanted} -le 70 ]; then
+	if [[ $wanted =~ ^[[:alnum:]/._+-]{1,70}$ ]]; then
 		mkdir -p "$wanted"
 		if [ "$(id -u)" -ne 0 ] || runuser -u postgres -- test -x "$wanted" 2>/dev/null; then
 			work=$wanted
@@ -150,7 +163,8 @@ build_extension() {
 }
 
 # Start a server in the work folder: init, settings from standard input, start.
-# It listens on a Unix socket only.
+# It listens on a Unix socket only, which trusts its user and root, and whose
+# permissions keep all others away.
 start_server() {
 	data=$work/data
 	as_user "$bin/initdb" -D "$data" -U postgres -A trust --no-sync -E UTF8 \
@@ -160,7 +174,7 @@ start_server() {
 	}
 	{
 		printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$work'" \
-			"port = 5432"
+			"unix_socket_permissions = 0700" "port = 5432"
 		cat
 	} | as_user tee -a "$data/postgresql.conf" >/dev/null
 	as_user "$bin/pg_ctl" -D "$data" -l "$work/server.log" -w start >/dev/null || {

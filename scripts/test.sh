@@ -19,7 +19,7 @@ for arg in "$@"; do
 done
 
 find_major
-install_packages gcc make procps "postgresql-$pg_major" \
+install_packages gcc libc6-dev make procps "postgresql-$pg_major" \
 	"postgresql-server-dev-$pg_major" libipc-run-perl faketime
 
 finish() {

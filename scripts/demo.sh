@@ -1,0 +1,243 @@
+#!/usr/bin/env bash
+# Show snowflake at work on a throwaway server: pgbench's TPC-B-like load with
+# snowflake IDs as the primary key of its history, and a look at what it left.
+#
+#   scripts/demo.sh [--clients N] [--seconds N]    run; the server stays up
+#   scripts/demo.sh stop                           stop it and delete its files
+#
+# --clients is 8 and --seconds is 10 if not given.  Takes 1 GB of disk space.
+# PG_MAJOR=17 scripts/demo.sh takes that server version.
+# shellcheck source=common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+demo=$repo/.demo
+script=$repo/scripts/$(basename "$0")
+scale=10
+bulk=4000000
+clients=8
+seconds=10
+command=run
+work=
+sleeper=
+
+usage() { sed -n '2,/PG_MAJOR/s/^# \{0,1\}//p' "$script"; }
+
+# A whole number from $2 to $3.
+check_number() {
+	if ! [[ $4 =~ ^[1-9][0-9]{0,5}$ ]] || [ "$4" -lt "$2" ] || [ "$4" -gt "$3" ]; then
+		die "$1 takes a number from $2 to $3"
+	fi
+}
+
+while [ $# -gt 0 ]; do
+	case $1 in
+		--clients) check_number "$1" 1 200 "${2:-}"; clients=$2; shift ;;
+		--seconds) check_number "$1" 3 3600 "${2:-}"; seconds=$2; shift ;;
+		stop | --stop | --clean) command=stop ;;
+		-h | --help) usage; exit ;;
+		*) die "unknown argument $1; see --help" ;;
+	esac
+	shift
+done
+
+heading() { printf '\n== %s ==\n\n' "$*"; }
+
+# The process number of the server in the work folder, if there is one.
+server_pid() {
+	local pid
+
+	pid=$(head -n 1 "$work/data/postmaster.pid" 2>/dev/null) &&
+		[[ $(tr '\0' ' ' <"/proc/$pid/cmdline") == *" -D $work/data "* ]] &&
+		printf '%s\n' "$pid"
+} 2>/dev/null
+
+# Stop the server, however far it got, and delete its files.  They are not
+# needed again, so it need not write down what it has in memory.
+remove_demo() {
+	local pid
+
+	if [ -n "$work" ]; then
+		if pid=$(server_pid); then
+			kill -QUIT "$pid"
+			while server_pid >/dev/null; do sleep 0.1; done
+		fi
+		rm -rf "$work"
+	fi
+	[ ! -L "$demo" ] || rm -f "$demo"
+}
+
+# What an earlier run left: the work folder, or a link to it.
+find_demo() {
+	if [ -L "$demo" ]; then
+		work=$(readlink "$demo")
+		[[ $work == */snowflake.?????? ]] ||
+			die "$demo is a link to $work, which is none of this script's making"
+	elif [ -e "$demo" ]; then
+		work=$demo
+	fi
+	[ ! -e "$work" ] || [ -O "$work" ] || [ "$(id -u)" -eq 0 ] ||
+		die "the demo server belongs to $(stat -c %U "$work"); stop it with: sudo $script stop"
+}
+
+how_to_use() {
+	local psql=("$work"/server/usr/lib/postgresql/*/bin/psql)
+
+	printf 'Connect:          %q -h %q -U postgres demo\n' "${psql[0]}" "$work"
+	printf 'Stop and delete:  %q stop\n' "$script"
+}
+
+# One run at a time.  The lock goes when all that hold it have ended, which the
+# server, below, must not be one of.
+exec 9<"$script"
+flock -n 9 || [ $? -ne 1 ] || die "another $(basename "$0") is at work here; wait, or end it with Ctrl-C there"
+
+find_demo
+if [ "$command" = stop ]; then
+	[ -n "$work" ] || { say "There is no demo server here."; exit; }
+	remove_demo
+	say "Stopped the demo server and deleted its files."
+	exit
+fi
+if [ -n "$work" ] && server_pid >/dev/null; then
+	say "A demo server is already here."
+	how_to_use
+	exit 1
+fi
+remove_demo
+work=
+
+# However the run ends before its end.  A signal may find standard error sent
+# elsewhere, so this has one of its own.
+exec 8>&2
+give_up() {
+	local status=$?
+
+	trap '' INT TERM HUP
+	set +e
+	[ -n "$work" ] || return
+	if [ "$status" -ne 130 ] && [ -s "$work/server.log" ]; then
+		say "The server's log ends with:"
+		tail -n 10 "$work/server.log"
+	fi
+	say "Not finished: deleting the demo server."
+	[ -z "$sleeper" ] || kill "$sleeper"
+	remove_demo
+	wait
+} >&8 2>&8
+trap give_up EXIT
+trap 'exit 130' INT TERM HUP
+
+sql() { as_user "$bin/psql" -X -q -v ON_ERROR_STOP=1 -P pager=off -d demo "$@"; }
+value() { sql -A -t -c "$1"; }
+# Statements from standard input, each shown above its result.
+show() { sql -e -f - "$@"; }
+
+heading "A server of its own"
+find_major
+install_packages gcc libc6-dev make "postgresql-$pg_major" "postgresql-server-dev-$pg_major"
+TMPDIR=${TMPDIR:-/var/tmp} make_work "$demo"
+cd "$work"
+say "Building snowflake for PostgreSQL $pg_major ..."
+make_server_tree
+# shellcheck disable=SC2119
+build_extension
+say "Starting a server in $work ..."
+(start_server 8>&- 9<&- <<-CONF
+	shared_preload_libraries = 'snowflake'
+	snowflake.node_id = 7
+	max_connections = $((clients + 20))
+CONF
+)
+export PGHOST=$work PGPORT=5432 PGUSER=postgres
+as_user "$bin/createdb" demo
+say "It listens on a Unix socket in that folder and nowhere else."
+
+heading "The extension, and what an ID is made of"
+show <<-'SQL'
+	CREATE EXTENSION snowflake;
+	\x on
+	SELECT * FROM snowflake_layout();
+SQL
+
+heading "pgbench's tables, with a snowflake ID as the primary key of the history"
+as_user "$bin/pgbench" -i -q -s "$scale" demo >"$work/pgbench.log" 2>&1 || {
+	cat "$work/pgbench.log" >&2
+	die "pgbench could not make its tables"
+}
+show <<-'SQL'
+	ALTER TABLE pgbench_history ADD COLUMN id bigint PRIMARY KEY DEFAULT snowflake_nextval();
+SQL
+
+heading "The load: TPC-B-like transactions, $clients clients, $seconds seconds"
+# All in the background, so that a signal is heeded at once.
+as_user "$bin/pgbench" -b tpcb-like -c "$clients" -j 2 -T "$seconds" -P 1 demo 2>&1 &
+load=$!
+sleep $((seconds / 2)).5 &
+sleeper=$!
+wait "$sleeper"
+sleeper=
+slots=$(show <<-'SQL'
+	SELECT * FROM pg_stat_snowflake_slots WHERE pids <> '{}';
+SQL
+)
+wait "$load" || die "pgbench failed"
+sql -c 'VACUUM ANALYZE pgbench_history'
+
+heading "In the middle of the load: each session draws from a worker slot"
+say "$slots"
+
+heading "The last IDs taken apart: the time is when the ID was drawn"
+show <<-'SQL'
+	SELECT h.id, p.*, h.mtime AS transaction_start
+	FROM pgbench_history h, snowflake_parse(h.id) p
+	ORDER BY h.id DESC LIMIT 8;
+SQL
+
+heading "Rows of the last second, found by the primary key alone"
+to=$(value 'SELECT snowflake_timestamp(max(id)) FROM pgbench_history')
+from=$(value "SELECT timestamptz '$to' - interval '1 second'")
+rows="FROM pgbench_history, (SELECT id_range_for('$from', '$to') AS r) AS last_second
+WHERE id >= lower(r) AND id < upper(r)"
+show <<SQL
+SELECT id, tid, bid, aid, delta, mtime
+$rows
+ORDER BY id LIMIT 5;
+SELECT count(*)
+$rows;
+SQL
+say "The plan is an index scan, and the bounds are its condition:"
+say
+show -A -t <<SQL
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF)
+SELECT count(*)
+$rows;
+SQL
+
+heading "No duplicates"
+say "$clients new sessions at once draw $((bulk / clients * clients)) more IDs as fast as they can,"
+say "and number them in the order in which they come ..."
+say
+sql -c 'CREATE UNLOGGED TABLE bulk (session integer, n integer, id bigint)'
+as_user "$bin/pgbench" -n -c "$clients" -j 2 -t 1 -f - demo >"$work/pgbench.log" 2>&1 <<-SQL ||
+	INSERT INTO bulk SELECT :client_id, n, snowflake_nextval() FROM generate_series(1, $((bulk / clients))) n;
+SQL
+	{ cat "$work/pgbench.log" >&2; die "pgbench failed"; }
+show <<-'SQL'
+	CREATE UNLOGGED TABLE every_id AS
+	SELECT id FROM pgbench_history UNION ALL SELECT id FROM bulk;
+	SELECT count(*) AS ids, count(DISTINCT id) AS distinct_ids FROM every_id;
+SQL
+say "A duplicate would make this an error:"
+show <<-'SQL'
+	ALTER TABLE every_id ADD PRIMARY KEY (id);
+SQL
+say
+say "IDs that are not above the one that the same session drew before:"
+show <<-'SQL'
+	SELECT count(*) FILTER (WHERE id <= previous) AS not_ascending
+	FROM (SELECT id, lag(id) OVER (PARTITION BY session ORDER BY n) AS previous FROM bulk) AS drawn;
+SQL
+
+trap - EXIT
+heading "The server stays up"
+how_to_use
