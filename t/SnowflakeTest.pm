@@ -102,7 +102,8 @@ sub start_sql
 			'-d', $node->connstr($dbname // 'postgres'),
 			'-f', $file
 		],
-		'<', '/dev/null', '>', "$file.out", '2>', "$file.err");
+		'<', '/dev/null', '>', "$file.out", '2>', "$file.err",
+		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
 	return { run => $run, file => $file };
 }
 
