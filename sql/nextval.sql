@@ -45,9 +45,35 @@ SELECT id AS second_id FROM (SELECT snowflake_nextval(5) AS id LIMIT 2) s
 ORDER BY id DESC LIMIT 1 \gset
 SELECT snowflake_currval() = :second_id AS current;
 
--- two sets in one row do not mix
-WITH pairs AS MATERIALIZED (SELECT snowflake_nextval(10000) AS a, snowflake_nextval(10000) AS b)
-SELECT count(*), count(DISTINCT id) FROM pairs, unnest(ARRAY[a, b]) id;
+-- a set and single calls in one row: still each ID is above the one before,
+-- row by row and from left to right
+CREATE TEMP TABLE mixed AS
+SELECT row_number() OVER () AS n, a, b
+FROM (SELECT snowflake_nextval(10000) AS a, snowflake_nextval() AS b) s;
+SELECT count(*), count(DISTINCT id), bool_and(id > previous) AS increasing
+FROM (SELECT id, lag(id, 1, 0::bigint) OVER (ORDER BY n, field) AS previous
+      FROM mixed, LATERAL (VALUES (1, a), (2, b)) v(field, id)) compared;
+DROP TABLE mixed;
+
+-- two sets in one row: each ascends by itself, and they share no ID
+CREATE TEMP TABLE pairs AS
+SELECT row_number() OVER () AS n, a, b
+FROM (SELECT snowflake_nextval(10000) AS a, snowflake_nextval(10000) AS b) s;
+SELECT count(DISTINCT id) FROM pairs, LATERAL (VALUES (a), (b)) v(id);
+SELECT bool_and(a > previous_a AND b > previous_b) AS increasing
+FROM (SELECT a, b, lag(a, 1, 0::bigint) OVER w AS previous_a, lag(b, 1, 0::bigint) OVER w AS previous_b
+      FROM pairs WINDOW w AS (ORDER BY n)) compared;
+DROP TABLE pairs;
+
+-- and so are those of a set that is read bit by bit
+BEGIN;
+DECLARE c CURSOR FOR SELECT snowflake_nextval(1000) AS id;
+FETCH 1 FROM c \gset first_
+SELECT snowflake_nextval() AS single \gset
+FETCH 1 FROM c \gset second_
+SELECT :single > :first_id AND :second_id > :single AS increasing, snowflake_currval() = :second_id AS current;
+MOVE ALL FROM c;
+COMMIT;
 
 -- rescanned, a set begins anew
 SELECT count(*), count(DISTINCT id)

@@ -41,7 +41,7 @@ snowflake_nextval(PG_FUNCTION_ARGS)
 	int64		id;
 
 	(void) generator_take(1, &id);
-	generator_set_current(id);
+	generator_set_current(id, true);
 	PG_RETURN_INT64(id);
 }
 
@@ -49,6 +49,7 @@ snowflake_nextval(PG_FUNCTION_ARGS)
 typedef struct Batch
 {
 	uint64		wanted;			/* not yet taken */
+	uint64		at_once;		/* how many to take in one step */
 	uint64		taken;			/* taken, not yet returned */
 	int64		next;			/* the first of these */
 	int64		step;			/* from one to the next */
@@ -79,6 +80,7 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 		batch = MemoryContextAllocZero(funcctx->multi_call_memory_ctx,
 									   sizeof(Batch));
 		batch->wanted = (uint64) count;
+		batch->at_once = (uint64) count;
 		batch->step = generator_step();
 		funcctx->user_fctx = batch;
 	}
@@ -86,18 +88,32 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 	funcctx = SRF_PERCALL_SETUP();
 	batch = funcctx->user_fctx;
 
+	/*
+	 * A single call has drawn an ID since these were taken.  To return them
+	 * now would be to go back, so they are lost; and since the two seem to
+	 * take turns, go on one by one.  Sets that are read at the same time do
+	 * not do this to each other: each ascends by itself.
+	 */
+	if (batch->taken > 0 && generator_has_passed(batch->next))
+	{
+		batch->wanted += batch->taken;
+		batch->taken = 0;
+		batch->at_once = 1;
+	}
+
 	if (batch->taken == 0)
 	{
 		if (batch->wanted == 0)
 			SRF_RETURN_DONE(funcctx);
-		batch->taken = generator_take(batch->wanted, &batch->next);
+		batch->taken = generator_take(Min(batch->wanted, batch->at_once),
+									  &batch->next);
 		batch->wanted -= batch->taken;
 	}
 
 	id = batch->next;
 	batch->next += batch->step;
 	batch->taken--;
-	generator_set_current(id);
+	generator_set_current(id, false);
 	SRF_RETURN_NEXT(funcctx, Int64GetDatum(id));
 }
 

@@ -80,6 +80,7 @@ typedef struct GeneratorState
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
+	int64		last_alone;		/* last ID of snowflake_nextval() */
 } GeneratorState;
 
 static GeneratorState my = {
@@ -188,13 +189,15 @@ first_sequence(uint64 word)
 		case SEQUENCE_START_ZERO:
 			return 0;
 		case SEQUENCE_START_CONTINUE:
-			return (word + 1) & SEQUENCE_MASK;
+			if (word != 0)
+				return (word + 1) & SEQUENCE_MASK;
+			break;				/* a new slot has no last one: anywhere */
 		case SEQUENCE_START_RANDOM:
 			if (snowflake_sequence_start_max != SEQUENCE_START_MAX_ALL)
 				max = (uint64) snowflake_sequence_start_max;
-			return pg_prng_uint64_range(&pg_global_prng_state, 0, max);
+			break;
 	}
-	pg_unreachable();
+	return pg_prng_uint64_range(&pg_global_prng_state, 0, max);
 }
 
 /*
@@ -488,9 +491,11 @@ generator_step(void)
 }
 
 void
-generator_set_current(int64 id)
+generator_set_current(int64 id, bool alone)
 {
 	my.current = id;
+	if (alone)
+		my.last_alone = id;
 	my.has_current = true;
 }
 
@@ -499,6 +504,12 @@ generator_get_current(int64 *id)
 {
 	*id = my.current;
 	return my.has_current;
+}
+
+bool
+generator_has_passed(int64 id)
+{
+	return my.last_alone > id;
 }
 
 void

@@ -19,11 +19,17 @@ extern uint64 generator_take(uint64 want, int64 *first);
 extern int64 generator_step(void);
 
 /*
- * The last ID that this backend handed out; snowflake_currval().
+ * The last ID that this backend handed out; snowflake_currval().  "alone"
+ * tells an ID of snowflake_nextval() from one of a set.
  */
-extern void generator_set_current(int64 id);
+extern void generator_set_current(int64 id, bool alone);
 extern bool generator_get_current(int64 *id);
 extern void generator_forget_current(void);
+
+/*
+ * Has this backend already handed out an ID above this one, alone?
+ */
+extern bool generator_has_passed(int64 id);
 
 #pragma GCC visibility pop
 

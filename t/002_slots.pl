@@ -56,6 +56,8 @@ my @sessions = ($first, map { session($node) } 2 .. 200);
 my @ids = map { $_->query_safe($draw) } @sessions;
 is(slots('sum(cardinality(pids)), min(cardinality(pids)), max(cardinality(pids))'),
 	'200|6|7', '200 backends are shared out over 32 slots');
+my %first_sequence = map { $_ & 4095 => 1 } @ids[ 1 .. 31 ];
+cmp_ok(scalar(keys %first_sequence), '>', 16, 'new slots begin anywhere, not all at the same sequence number');
 is($node->safe_psql('postgres', 'SELECT count(DISTINCT pid) FROM pg_stat_snowflake_slots, unnest(pids) pid'),
 	'200', 'each has one slot');
 
