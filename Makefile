@@ -21,11 +21,15 @@ PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 REGRESS = setup nextval parse ranges settings
 ISOLATION = sessions
+ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
+
+# What the TAP tests share is beside them.
+PROVE_FLAGS += -I t
 
 # Headers are not in PGXS's own dependencies.
 $(OBJS): $(wildcard src/*.h)

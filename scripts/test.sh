@@ -77,7 +77,7 @@ if [ ${#tap[@]} -eq 0 ]; then
 	CONF
 	run_regress regress regress/pg_regress "$(make -s -C "$source" PG_CONFIG="$pg_config" print-REGRESS)"
 	as_user mkdir -p "$source/output_iso"
-	run_regress isolation isolation/pg_isolation_regress "--outputdir=output_iso --load-extension=snowflake $(make -s -C "$source" PG_CONFIG="$pg_config" print-ISOLATION)"
+	run_regress isolation isolation/pg_isolation_regress "--outputdir=output_iso $(make -s -C "$source" PG_CONFIG="$pg_config" print-ISOLATION_OPTS print-ISOLATION)"
 	stop_server
 	unset PGHOST PGPORT PGUSER
 fi
