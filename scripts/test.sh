@@ -93,6 +93,7 @@ say "# TAP"
 	echo "$status" >"$work/tap.status"
 } | tee "$work/tap.log" | grep -vE '^(ok|#|[0-9]+\.\.) ?|^$' || true
 status=$(cat "$work/tap.status")
+[ "$status" -eq 0 ] || grep -A 8 '^not ok' "$work/tap.log" || true
 count "$work/tap.log" '^ok ' '^not ok ' "$status"
 
 say "$passed passed, $failed failed"

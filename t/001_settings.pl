@@ -50,7 +50,7 @@ sub restart_with
 # The SQLSTATE and the whole text of what a statement fails with.
 sub error_of
 {
-	my ($sql, $user) = @_;
+	my ($sql) = @_;
 	my ($ret, $stdout, $stderr) =
 	  $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
 	$stderr =~ s/^.*?(?=ERROR|FATAL)//s;
