@@ -10,16 +10,18 @@ OBJS = \
 	src/generator.o \
 	src/layout.o \
 	src/module.o \
+	src/reserve.o \
 	src/settings.o \
 	src/shmem.o \
 	src/slots.o \
-	src/stats.o
+	src/stats.o \
+	src/worker.o
 
-EXTENSION = snowflake
-DATA = snowflake--1.0.sql
+EXTENSION = snowflake snowflake_home
+DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse ranges settings
+REGRESS = setup nextval parse ranges settings mark
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

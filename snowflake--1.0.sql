@@ -121,6 +121,70 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_layout() IS
 'the fields of this server''s snowflake IDs with their widths and capacities, the first and last time, and how many IDs a second they allow';
 
+CREATE FUNCTION snowflake_advance(id bigint)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'snowflake_advance'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_advance(bigint) IS
+'make every later snowflake ID of this server larger than an ID; returns the earliest time they may have';
+
+REVOKE ALL ON FUNCTION snowflake_advance(bigint) FROM PUBLIC;
+
+CREATE FUNCTION snowflake_accept_layout()
+RETURNS void
+AS 'MODULE_PATHNAME', 'snowflake_accept_layout'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_accept_layout() IS
+'go on with the configured layout and epoch, though IDs were issued with others';
+
+REVOKE ALL ON FUNCTION snowflake_accept_layout() FROM PUBLIC;
+
+--
+-- pg_dump takes the durable mark along, so that a server into which the dump
+-- is restored issues none of the IDs in it.  The table has no rows: what is
+-- dumped is added by the filter, which pg_dump puts after FROM, and restoring
+-- it fires the trigger.  The filter names nothing of this extension, whose
+-- schema may change.  Where the trigger was disabled, the constraint says so.
+--
+
+CREATE TABLE snowflake_dumped_mark (
+    mark timestamptz,
+    layout text,
+    epoch timestamptz,
+    CONSTRAINT restore_with_triggers_enabled CHECK (false)
+);
+
+COMMENT ON TABLE snowflake_dumped_mark IS
+'always empty; by way of it pg_dump takes the durable mark of this server''s snowflake IDs along';
+
+GRANT SELECT, INSERT ON snowflake_dumped_mark TO PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('snowflake_dumped_mark', $filter$
+WHERE false UNION ALL
+SELECT mark::pg_catalog.timestamptz,
+  pg_catalog.current_setting('snowflake.layout'),
+  pg_catalog.current_setting('snowflake.epoch')::pg_catalog.timestamptz
+FROM pg_catalog.current_setting('snowflake.issued_until', true) AS mark
+WHERE mark OPERATOR(pg_catalog.<>) ''
+$filter$);
+
+CREATE FUNCTION snowflake_restore_mark()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'snowflake_restore_mark'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_restore_mark() IS
+'trigger: raise the durable mark to that of a dump being restored';
+
+REVOKE ALL ON FUNCTION snowflake_restore_mark() FROM PUBLIC;
+
+CREATE TRIGGER restore_mark BEFORE INSERT ON snowflake_dumped_mark
+    FOR EACH ROW EXECUTE FUNCTION snowflake_restore_mark();
+
+ALTER TABLE snowflake_dumped_mark ENABLE ALWAYS TRIGGER restore_mark;
+
 CREATE FUNCTION pg_stat_get_snowflake_slots(
     OUT worker integer,
     OUT pids integer[],

@@ -10,10 +10,12 @@ FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
 SET snowflake.layout = 'time:41';
 SET snowflake.epoch = '2020-01-01 00:00:00+00';
 SET snowflake.node_id = 1;
+SET snowflake.database = 'postgres';
 -- of the server, not of a session
 SET snowflake.max_drift = '1s';
 SET snowflake.sequence_start = 'zero';
 SET snowflake.sequence_start_max = 1;
+SET snowflake.reserve_window = '1s';
 -- of a session
 SET snowflake.max_wait = '1min';
 SHOW snowflake.max_wait;
@@ -185,3 +187,69 @@ ALTER SYSTEM SET snowflake.sequence_start_max = 4096;
 ALTER SYSTEM SET snowflake.sequence_start_max = -2;
 ALTER SYSTEM SET snowflake.sequence_start_max = 'all';
 ALTER SYSTEM RESET snowflake.sequence_start_max;
+
+-- home databases: names, which need not exist yet
+ALTER SYSTEM SET snowflake.database = 'x';
+ALTER SYSTEM SET snowflake.database = 'with "quotes", spaces und Größe';
+ALTER SYSTEM SET snowflake.database = 'a23456789b23456789c23456789d23456789e23456789f23456789g23456789';
+ALTER SYSTEM SET snowflake.database = 'ü23456789b23456789c23456789d23456789e23456789f23456789g2345678';
+ALTER SYSTEM RESET snowflake.database;
+
+-- not home databases
+ALTER SYSTEM SET snowflake.database = '';
+ALTER SYSTEM SET snowflake.database = 'a23456789b23456789c23456789d23456789e23456789f23456789g234567890';
+ALTER SYSTEM SET snowflake.database = 'ü23456789b23456789c23456789d23456789e23456789f23456789g23456789';
+ALTER SYSTEM SET snowflake.database = one, two;
+ALTER SYSTEM SET snowflake.database = NULL;
+ALTER SYSTEM RESET snowflake.database;
+
+-- reserve window
+ALTER SYSTEM SET snowflake.reserve_window = 100;
+ALTER SYSTEM SET snowflake.reserve_window = '0.1s';
+ALTER SYSTEM SET snowflake.reserve_window = '3s';
+ALTER SYSTEM SET snowflake.reserve_window = '1d';
+ALTER SYSTEM SET snowflake.reserve_window = 86400000;
+ALTER SYSTEM RESET snowflake.reserve_window;
+
+\set VERBOSITY sqlstate
+ALTER SYSTEM SET snowflake.reserve_window = 99;
+ALTER SYSTEM SET snowflake.reserve_window = 0;
+ALTER SYSTEM SET snowflake.reserve_window = -1;
+ALTER SYSTEM SET snowflake.reserve_window = 86400001;
+ALTER SYSTEM SET snowflake.reserve_window = '25h';
+\set VERBOSITY default
+-- not a window
+ALTER SYSTEM SET snowflake.reserve_window = 2147483648;
+ALTER SYSTEM SET snowflake.reserve_window = 'soon';
+ALTER SYSTEM SET snowflake.reserve_window = '1 fortnight';
+ALTER SYSTEM SET snowflake.reserve_window = 'infinity';
+ALTER SYSTEM SET snowflake.reserve_window = '';
+ALTER SYSTEM SET snowflake.reserve_window = NULL;
+ALTER SYSTEM RESET snowflake.reserve_window;
+
+-- what the server says, and nobody sets
+SELECT snowflake_nextval() AS id \gset
+SELECT current_setting('snowflake.issued_until')::timestamptz > snowflake_timestamp(:id) AS after_id,
+       current_setting('snowflake.issued_until')::timestamptz
+           <= clock_timestamp() + current_setting('snowflake.max_drift')::interval + '1ms' AS not_far;
+SET snowflake.issued_until = '2020-01-01 00:00:00+00';
+SET snowflake.issued_until = DEFAULT;
+RESET snowflake.issued_until;
+ALTER SYSTEM SET snowflake.issued_until = '2020-01-01 00:00:00+00';
+ALTER DATABASE postgres SET snowflake.issued_until = '2020-01-01 00:00:00+00';
+SELECT set_config('snowflake.issued_until', '', false);
+
+-- what the background worker sets, on the home database only
+SHOW snowflake.recorded;
+ALTER SYSTEM SET snowflake.recorded = 'time:41 since 2020-01-01 00:00:00+00';
+CREATE ROLE regress_snowflake_user;
+SET ROLE regress_snowflake_user;
+SET snowflake.recorded = 'time:41 since 2020-01-01 00:00:00+00';
+RESET ROLE;
+ALTER ROLE regress_snowflake_user SET snowflake.max_wait = '1s';
+SET ROLE regress_snowflake_user;
+ALTER ROLE regress_snowflake_user SET snowflake.recorded = 'time:41';
+ALTER ROLE regress_snowflake_user SET snowflake.reserve_window = '1s';
+ALTER ROLE regress_snowflake_user SET snowflake.database = 'x';
+RESET ROLE;
+DROP ROLE regress_snowflake_user;

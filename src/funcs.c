@@ -7,9 +7,14 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 #include "utils/typcache.h"
@@ -17,6 +22,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "generator.h"
+#include "reserve.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_nextval);
@@ -29,6 +35,9 @@ PG_FUNCTION_INFO_V1(id_range_for_instant);
 PG_FUNCTION_INFO_V1(id_range_for_bounds);
 PG_FUNCTION_INFO_V1(id_range_for_period);
 PG_FUNCTION_INFO_V1(snowflake_layout_info);
+PG_FUNCTION_INFO_V1(snowflake_advance);
+PG_FUNCTION_INFO_V1(snowflake_accept_layout);
+PG_FUNCTION_INFO_V1(snowflake_restore_mark);
 
 /*
  * Generating
@@ -419,4 +428,182 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
 													  values, nulls)));
+}
+
+/*
+ * The durable mark
+ */
+
+/*
+ * May the mark be changed from here?
+ */
+static void
+require_mark(const char *function)
+{
+	shmem_require("keep a durable mark");
+	PreventCommandDuringRecovery(function);
+	PreventCommandIfReadOnly(function);
+}
+
+/*
+ * Let no ID be issued below a time unit, and say so when that is in the
+ * future.  Returns when the unit begins.
+ */
+static TimestampTz
+advance_to(uint64 floor)
+{
+	TimestampTz now;
+	TimestampTz ts;
+
+	if (!clock_timestamp_of_unit(floor, &ts))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("timestamp out of range")));
+
+	reserve_advance(floor);
+
+	now = clock_read();
+	if (ts > now)
+		ereport(WARNING,
+				(errmsg("the durable mark is ahead of the clock"),
+				 errdetail("The clock shows %s, and no ID will have a time before %s. \"snowflake.max_drift\" allows %d ms ahead of the clock.",
+						   pstrdup(timestamptz_to_str(now)),
+						   pstrdup(timestamptz_to_str(ts)),
+						   snowflake_max_drift)));
+	return ts;
+}
+
+/* snowflake_advance(id) */
+Datum
+snowflake_advance(PG_FUNCTION_ARGS)
+{
+	int64		id = getarg_id(fcinfo, 0);
+	uint64		time = layout_unpack(&snowflake_layout, id, FIELD_TIME);
+
+	require_mark("snowflake_advance()");
+
+	/* the smallest ID of the next time unit must be above it, and exist */
+	if (time >= snowflake_layout.max[FIELD_TIME])
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("cannot advance to snowflake ID " INT64_FORMAT, id),
+				 errdetail("It is of the last time unit of the layout \"%s\": no ID would be left.",
+						   snowflake_layout_text)));
+	if (layout_pack(&snowflake_layout, time + 1, settings_node_number(), 0, 0) <= id)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot advance to snowflake ID " INT64_FORMAT, id),
+				 errdetail("In the layout \"%s\" a field above the time makes it larger than later IDs of this server.",
+						   snowflake_layout_text)));
+
+	PG_RETURN_TIMESTAMPTZ(advance_to(time + 1));
+}
+
+/* snowflake_accept_layout() */
+Datum
+snowflake_accept_layout(PG_FUNCTION_ARGS)
+{
+	require_mark("snowflake_accept_layout()");
+	if (!reserve_accept())
+		ereport(NOTICE,
+				(errmsg("nothing to accept: layout and epoch are those recorded with the durable mark")));
+	PG_RETURN_VOID();
+}
+
+/*
+ * Where a dump was made with another layout or epoch, its IDs cannot be
+ * compared with those of this server.
+ */
+static void
+warn_of_other_layout(TriggerData *trigdata)
+{
+	TupleDesc	tupdesc = trigdata->tg_relation->rd_att;
+	char	   *text = SPI_getvalue(trigdata->tg_trigtuple, tupdesc, 2);
+	bool		isnull;
+	Datum		epoch = SPI_getbinval(trigdata->tg_trigtuple, tupdesc, 3, &isnull);
+	Layout		layout;
+	LayoutError error;
+
+	if (text == NULL || isnull ||
+		(layout_parse(text, &layout, &error) &&
+		 layout_equal(&layout, &snowflake_layout) &&
+		 DatumGetTimestampTz(epoch) == snowflake_epoch))
+		return;
+
+	ereport(WARNING,
+			(errmsg("the IDs of this dump are of another layout or epoch"),
+			 errdetail("The dump has layout \"%s\" and epoch %s, this server layout \"%s\" and epoch %s.",
+					   text,
+					   pstrdup(timestamptz_to_str(DatumGetTimestampTz(epoch))),
+					   snowflake_layout_text,
+					   pstrdup(timestamptz_to_str(snowflake_epoch))),
+			 errhint("IDs that this server draws may equal IDs of the dump.")));
+}
+
+/*
+ * Trigger on snowflake_dumped_mark: a dump is being restored that has IDs below
+ * this mark in it.  Issue none of them.  No row is stored.
+ */
+Datum
+snowflake_restore_mark(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigdata = (TriggerData *) fcinfo->context;
+	TimestampTz mark;
+	TimestampTz ts;
+	bool		isnull;
+	int64		floor;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_BEFORE(trigdata->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ||
+		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("snowflake_restore_mark must be called as a BEFORE INSERT FOR EACH ROW trigger")));
+
+	if (RelationGetNumberOfAttributes(trigdata->tg_relation) != 3 ||
+		SPI_gettypeid(trigdata->tg_relation->rd_att, 1) != TIMESTAMPTZOID ||
+		SPI_gettypeid(trigdata->tg_relation->rd_att, 3) != TIMESTAMPTZOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("snowflake_restore_mark must be a trigger on snowflake_dumped_mark")));
+
+	mark = DatumGetTimestampTz(SPI_getbinval(trigdata->tg_trigtuple,
+											 trigdata->tg_relation->rd_att,
+											 1, &isnull));
+	if (isnull || TIMESTAMP_NOT_FINITE(mark))
+		return PointerGetDatum(NULL);
+
+	if (shared == NULL || IsBinaryUpgrade)
+	{
+		ereport(WARNING,
+				(errmsg("the durable mark of this dump, %s, is not kept",
+						timestamptz_to_str(mark)),
+				 errdetail("snowflake is not loaded via \"shared_preload_libraries\"."),
+				 errhint("Before this server draws IDs, call snowflake_advance() with the largest ID of the restored tables, or make sure that its clock is right.")));
+		return PointerGetDatum(NULL);
+	}
+
+	/*
+	 * Up to the clock is where drawing an ID would put the mark, too.  To put
+	 * it ahead of the clock stops the generator of the whole server, so it
+	 * takes more than the right to restore a database.
+	 */
+	floor = layout_unit_ceil(&snowflake_layout, clock_since_epoch(mark));
+	if (floor <= 0)
+		return PointerGetDatum(NULL);
+	if (!clock_timestamp_of_unit((uint64) floor, &ts))
+		ts = DT_NOEND;
+	if (ts > clock_read() && !superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to put the durable mark ahead of the clock"),
+				 errdetail("The dump was made with the mark at %s.",
+						   timestamptz_to_str(mark)),
+				 errhint("Restore it as a superuser, or set the server's clock.")));
+
+	warn_of_other_layout(trigdata);
+
+	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]));
+	return PointerGetDatum(NULL);
 }

@@ -24,6 +24,11 @@
  *
  * A clock that is behind the word is the same case as borrowing.
  *
+ * IDs are issued only at times that are reserved in the durable mark
+ * (reserve.c).  That is looked at once a time unit, when the backend moves
+ * there: what is reserved stays so.  The words begin at the floor, the mark
+ * as it was when the server started, so that needs no test here.
+ *
  * The IDs that one backend draws strictly increase: it goes on at its last
  * time unit or later, and within a time unit at its last slot or higher,
  * where the word is above everything drawn there before.  This needs the
@@ -46,6 +51,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "generator.h"
+#include "reserve.h"
 #include "settings.h"
 #include "slots.h"
 
@@ -102,6 +108,12 @@ prepare(void)
 				 errmsg("cannot generate snowflake IDs during recovery"),
 				 errdetail("A standby would issue the IDs that its primary issues."),
 				 errhint("Generate IDs on the primary server.")));
+
+	if (!IsUnderPostmaster || IsBinaryUpgrade)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot generate snowflake IDs in this mode"),
+				 errdetail("In single-user mode and in pg_upgrade there is no background worker to keep the durable mark.")));
 
 	/* With no node field there is one node number, 0, and nothing to set. */
 	if (snowflake_node_id == NODE_ID_UNSET &&
@@ -189,7 +201,7 @@ first_sequence(uint64 word)
 		case SEQUENCE_START_ZERO:
 			return 0;
 		case SEQUENCE_START_CONTINUE:
-			if (word != 0)
+			if (word >> SEQUENCE_BITS >= pg_atomic_read_u64(&shared->reserve.floor))
 				return (word + 1) & SEQUENCE_MASK;
 			break;				/* a new slot has no last one: anywhere */
 		case SEQUENCE_START_RANDOM:
@@ -240,8 +252,8 @@ move_to(int slot, uint64 time)
  * Take up to want IDs from where the backend draws.  Returns how many and the
  * first; 0 when that slot has nothing left in that time unit.
  *
- * A test of my.time against what the server has reserved belongs between the
- * reading of the word and the compare-and-swap.
+ * That my.time is reserved was seen before it moved there.  It still is when
+ * the compare-and-swap succeeds, as a shutdown closes the words first.
  */
 static inline uint64
 take(uint64 want, int64 *first)
@@ -340,7 +352,8 @@ next_place(uint64 *time, int *slot)
 static void
 report_timeout(uint64 time, TimestampTz now)
 {
-	bool		set_back = time > latest_unit(now) + 1;
+	bool		at_floor = time == pg_atomic_read_u64(&shared->reserve.floor);
+	bool		set_back = at_floor || time > latest_unit(now) + 1;
 	int64		ahead_us;
 	TimestampTz ts;
 
@@ -354,36 +367,46 @@ report_timeout(uint64 time, TimestampTz now)
 			 set_back ?
 			 errmsg("cannot generate a snowflake ID: the clock is behind the last ID") :
 			 errmsg("cannot generate a snowflake ID: all sequence numbers are in use"),
-			 errdetail("The clock shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms. Waited for \"snowflake.max_wait\", %d ms.",
+			 errdetail("The clock shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms. Waited for \"snowflake.max_wait\", %d ms.%s",
 					   pstrdup(timestamptz_to_str(now)),
 					   pstrdup(timestamptz_to_str(ts)),
 					   (ahead_us + 999) / 1000,
-					   snowflake_max_drift, snowflake_max_wait),
+					   snowflake_max_drift, snowflake_max_wait,
+					   at_floor ? " Times before may have been used before the server was started, or were given up by snowflake_advance()." : ""),
 			 set_back ?
 			 errhint("Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.") :
 			 errhint("Draw fewer IDs at a time, or use a layout with more sequence or worker bits.")));
 }
 
 /*
- * Sleep until the clock may have come close enough to a time unit, or for a
- * while.  Can be interrupted.  "since" is when the caller began to wait, on a
- * clock that does not step.
+ * How long the caller may still wait, in microseconds.  "since" is when it
+ * began to, on a clock that does not step.
  */
-static void
-wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
+static int64
+left_to_wait(instr_time *since)
 {
 	instr_time	waited;
-	int64		left_us;
-	int64		need_us;
-
-	CHECK_FOR_INTERRUPTS();
 
 	INSTR_TIME_SET_CURRENT(waited);
 	if (INSTR_TIME_IS_ZERO(*since))
 		*since = waited;
 	INSTR_TIME_SUBTRACT(waited, *since);
-	left_us = snowflake_max_wait * INT64CONST(1000) -
+	return snowflake_max_wait * INT64CONST(1000) -
 		(int64) INSTR_TIME_GET_MICROSEC(waited);
+}
+
+/*
+ * Sleep until the clock may have come close enough to a time unit, or for a
+ * while.  Can be interrupted.
+ */
+static void
+wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
+{
+	int64		left_us = left_to_wait(since);
+	int64		need_us;
+
+	CHECK_FOR_INTERRUPTS();
+
 	if (left_us <= 0)
 		report_timeout(time, now);
 
@@ -410,6 +433,17 @@ wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
 		ResetLatch(MyLatch);
 	}
 	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * Sleep until a time unit may be reserved, or for a while.  Can be
+ * interrupted.
+ */
+static void
+wait_for_reserve(uint64 time, instr_time *since)
+{
+	CHECK_FOR_INTERRUPTS();
+	reserve_wait(time, (left_to_wait(since) + 999) / 1000);
 }
 
 /*
@@ -446,20 +480,27 @@ take_anywhere(uint64 want, int64 *first)
 			slot = my.slot;
 		}
 
-		while (time <= latest)
+		while (time <= latest && reserve_covers(time))
 		{
 			uint64		count;
 
 			move_to(slot, time);
 			count = take(want, first);
 			if (count > 0)
+			{
+				if (unlikely(reserve_runs_out(time)))
+					reserve_ask(time);
 				return count;
+			}
 			next_place(&time, &slot);
 		}
 
-		if (time > MAX_TIME)
+		if (time <= latest || !reserve_is_open())
+			wait_for_reserve(Min(time, latest), &wait_since);
+		else if (time > MAX_TIME)
 			report_end(now);
-		wait_for_unit(time, now, &wait_since);
+		else
+			wait_for_unit(time, now, &wait_since);
 	}
 }
 

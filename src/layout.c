@@ -270,3 +270,15 @@ layout_unit_first_id(const Layout *layout, int64_t unit)
 		return UINT64_C(1) << layout->total_bits;
 	return (uint64_t) unit << layout->shift[FIELD_TIME];
 }
+
+bool
+layout_equal(const Layout *a, const Layout *b)
+{
+	for (int field = 0; field < LAYOUT_FIELDS; field++)
+	{
+		if (a->bits[field] != b->bits[field] ||
+			a->shift[field] != b->shift[field])
+			return false;
+	}
+	return a->unit_us == b->unit_us;
+}

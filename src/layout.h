@@ -55,6 +55,8 @@ typedef struct LayoutError
 extern bool layout_parse(const char *str, Layout *layout, LayoutError *error);
 extern const char *layout_field_name(LayoutField field);
 
+extern bool layout_equal(const Layout *a, const Layout *b);
+
 /* Does an ID that is larger always have a time that is not smaller? */
 extern bool layout_sorts_by_time(const Layout *layout);
 

@@ -7,15 +7,23 @@
  */
 #include "postgres.h"
 
+#include "catalog/objectaccess.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "commands/extension.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/ipc.h"
 #include "tcop/utility.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
 
 #include "generator.h"
+#include "reserve.h"
 #include "settings.h"
 #include "shmem.h"
+#include "worker.h"
 
 PG_MODULE_MAGIC;
 
@@ -24,6 +32,9 @@ void		_PG_init(void);
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;
+static object_access_hook_type prev_object_access_hook = NULL;
+
+static char *issued_until;
 
 static void
 request_hook(void)
@@ -72,10 +83,55 @@ process_utility_hook(PlannedStmt *pstmt, const char *queryString,
 		generator_forget_current();
 }
 
+/*
+ * The durable mark must not get lost: not with its extension, and not with
+ * its database.  (The extension "snowflake" may be dropped anywhere.)
+ */
+static void
+object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
+			  void *arg)
+{
+	if (prev_object_access_hook)
+		prev_object_access_hook(access, classId, objectId, subId, arg);
+
+	if (access != OAT_DROP)
+		return;
+	if (classId == DatabaseRelationId && reserve_is_home(objectId))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot drop database \"%s\": it holds the durable mark of this server's snowflake IDs",
+						snowflake_database),
+				 errhint("Remove \"snowflake\" from \"shared_preload_libraries\" and restart the server first.")));
+	if (classId == ExtensionRelationId && reserve_is_home(MyDatabaseId) &&
+		objectId == get_extension_oid(HOME_EXTENSION, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot drop extension \"" HOME_EXTENSION "\": it holds the durable mark of this server's snowflake IDs"),
+				 errhint("Remove \"snowflake\" from \"shared_preload_libraries\" and restart the server first.")));
+}
+
+/*
+ * snowflake.issued_until; '' where nothing is generated.  A dump takes it
+ * along, see snowflake_dumped_mark in the install script.
+ */
+static const char *
+show_issued_until(void)
+{
+	return shared == NULL ? "" : timestamptz_to_str(reserve_issued_until());
+}
+
 void
 _PG_init(void)
 {
 	settings_define();
+	DefineCustomStringVariable("snowflake.issued_until",
+							   "Shows an instant after the time of all IDs issued so far.",
+							   NULL,
+							   &issued_until,
+							   "",
+							   PGC_INTERNAL,
+							   GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
+							   NULL, NULL, show_issued_until);
 
 	/* Too late for shared memory: no IDs, but reading them works. */
 	if (!process_shared_preload_libraries_in_progress)
@@ -94,4 +150,9 @@ _PG_init(void)
 	shmem_startup_hook = startup_hook;
 	prev_process_utility_hook = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility_hook;
+	prev_object_access_hook = object_access_hook;
+	object_access_hook = object_access;
+
+	if (!IsBinaryUpgrade)
+		worker_register();
 }

@@ -33,9 +33,12 @@ int			snowflake_max_drift;
 int			snowflake_max_wait;
 int			snowflake_sequence_start = SEQUENCE_START_CONTINUE;
 int			snowflake_sequence_start_max = SEQUENCE_START_MAX_ALL;
+char	   *snowflake_database;
+int			snowflake_reserve_window;
 
 static char *epoch_string;
 static char *layout_string;
+static char *recorded;
 
 static const struct config_enum_entry sequence_start_options[] = {
 	{"zero", SEQUENCE_START_ZERO, false},
@@ -52,6 +55,8 @@ static const char *const setting_names[] = {
 	"snowflake.max_wait",
 	"snowflake.sequence_start",
 	"snowflake.sequence_start_max",
+	"snowflake.database",
+	"snowflake.reserve_window",
 };
 
 static bool
@@ -185,6 +190,23 @@ check_sequence_start_max(int *newval, void **extra, GucSource source)
 	return check_field_number(*newval, FIELD_SEQUENCE);
 }
 
+static bool
+check_database(char **newval, void **extra, GucSource source)
+{
+	if (**newval == '\0')
+	{
+		GUC_check_errdetail("The durable mark needs a database.");
+		return false;
+	}
+	if (strlen(*newval) >= NAMEDATALEN)
+	{
+		GUC_check_errdetail("The name of a database has at most %d bytes.",
+							NAMEDATALEN - 1);
+		return false;
+	}
+	return true;
+}
+
 /*
  * Define all settings.  A value in the configuration that is not valid is an
  * ERROR, which at server start ends the server.
@@ -260,6 +282,32 @@ settings_define(void)
 							SEQUENCE_START_MAX_ALL, SEQUENCE_START_MAX_ALL, INT_MAX,
 							PGC_SIGHUP, 0,
 							check_sequence_start_max, NULL, NULL);
+
+	DefineCustomStringVariable("snowflake.database",
+							   "Home database, in which the durable mark is kept.",
+							   NULL,
+							   &snowflake_database,
+							   "postgres",
+							   fixed, 0,
+							   check_database, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.reserve_window",
+							"How far ahead the durable mark is kept.",
+							"After a crash, IDs are drawn again when the clock has come that far.",
+							&snowflake_reserve_window,
+							3000, 100, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	/* Nothing reads the variable; see check_recorded() in reserve.c. */
+	DefineCustomStringVariable("snowflake.recorded",
+							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
+							   "Set by the background worker.",
+							   &recorded,
+							   "",
+							   PGC_SUSET,
+							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
+							   NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("snowflake");
 

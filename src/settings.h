@@ -34,6 +34,8 @@ extern int	snowflake_max_wait; /* ms */
 extern int	snowflake_sequence_start;	/* a SequenceStart */
 extern int	snowflake_sequence_start_max;	/* SEQUENCE_START_MAX_ALL, or a
 											 * sequence number */
+extern char *snowflake_database;
+extern int	snowflake_reserve_window;	/* ms */
 
 extern void settings_define(void);
 

@@ -61,6 +61,20 @@ shmem_startup(void)
 
 	if (!found)
 	{
+		Reserve    *reserve = &shared->reserve;
+
+		memset(reserve, 0, sizeof(Reserve));
+		pg_atomic_init_u64(&reserve->limit, 0);
+		pg_atomic_init_u64(&reserve->renew_at, 0);
+		pg_atomic_init_u64(&reserve->floor, 0);
+		pg_atomic_init_u64(&reserve->advanced, 0);
+		pg_atomic_init_u64(&reserve->wanted, 0);
+		pg_atomic_init_u64(&reserve->advance_to, 0);
+		pg_atomic_init_u32(&reserve->accept, 0);
+		pg_atomic_init_u32(&reserve->requested, 0);
+		pg_atomic_init_u32(&reserve->worker, (uint32) -1);
+		ConditionVariableInit(&reserve->changed);
+
 		shared->lock = &GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME)->lock;
 		shared->nslots = settings_slots();
 		shared->nbackends = MaxBackends;

@@ -4,7 +4,7 @@
  *		What the processes of a server share, and who may touch it when.
  *
  * After a crash of a backend the server makes its shared memory anew: all
- * slots are free and every word is 0.
+ * slots are free, every word is 0, and nothing is reserved.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,6 +12,7 @@
 #define SNOWFLAKE_SHMEM_H
 
 #include "port/atomics.h"
+#include "storage/condition_variable.h"
 #include "storage/lwlock.h"
 
 #pragma GCC visibility push(hidden)
@@ -22,10 +23,13 @@
 typedef struct Slot
 {
 	/*
-	 * time << sequence bits | sequence of the last ID drawn, 0 when none was.
-	 * Time and sequence are one counter, which only ever goes up.  Changed by
+	 * time << sequence bits | sequence of the last ID drawn.  Time and
+	 * sequence are one counter, which only ever goes up.  Changed by
 	 * compare-and-swap only, by any backend, with no lock; read by anyone.
 	 * Never reset while the server runs, whoever has the slot.
+	 *
+	 * The worker puts it to the last ID below the floor before anyone may
+	 * draw, and at shutdown to SLOT_CLOSED, above which there is nothing.
 	 */
 	pg_atomic_uint64 word;
 
@@ -38,6 +42,8 @@ typedef struct Slot
 	/* Backends that have this slot.  Protected by SharedState.lock. */
 	uint32		nbackends;
 } Slot;
+
+#define SLOT_CLOSED	PG_UINT64_MAX
 
 /*
  * A backend that draws IDs, at its process number.
@@ -72,13 +78,89 @@ typedef union BackendEntryPadded
 	char		pad[PG_CACHE_LINE_SIZE];
 } BackendEntryPadded;
 
+/* What the worker last failed with, cut to this length. */
+#define WORKER_ERROR_SIZE 512
+
 /*
- * All fields are set at server start and read only from then on; what they
- * point to follows the rules above.
+ * The durable mark as the processes of the server know it; see reserve.c.
+ * Times are in time units since the epoch.
+ *
+ * Invariant: every time at which an ID was issued < limit <= durable mark.
+ */
+typedef struct Reserve
+{
+	/*
+	 * IDs are issued only at times below.  0 when nothing is reserved: the
+	 * mark has not been read yet, or the server is shutting down.  Written by
+	 * the worker alone, and only after the mark is durable; read by anyone.
+	 * Never goes down but at shutdown, to 0, after which the words are
+	 * closed.
+	 */
+	pg_atomic_uint64 limit;
+
+	/*
+	 * Who draws at this time or later asks for more.  Written by the worker
+	 * alone.
+	 */
+	pg_atomic_uint64 renew_at;
+
+	/*
+	 * Since server start no ID is issued below this time: the mark as it was
+	 * read, or what snowflake_advance() made of it.  Kept by the words; here
+	 * for who reads them.  Written by the worker alone, only goes up.
+	 */
+	pg_atomic_uint64 floor;
+
+	/*
+	 * What snowflake_advance() made durable.  Not the floor: a mark that was
+	 * read may not be on the synchronous standbys.  Written by the worker
+	 * alone, only goes up.
+	 */
+	pg_atomic_uint64 advanced;
+
+	/*
+	 * What is asked of the worker: a time to draw at, a floor, to accept the
+	 * configured layout.  Raised by anyone, set back to 0 by the worker when
+	 * it begins to do it.  "requested" is set after any of them, and who sets
+	 * it wakes the worker.
+	 */
+	pg_atomic_uint64 wanted;
+	pg_atomic_uint64 advance_to;
+	pg_atomic_uint32 accept;
+	pg_atomic_uint32 requested;
+
+	/* Broadcast when the limit or the floor has risen, or the worker failed. */
+	ConditionVariable changed;
+
+	/*
+	 * The worker's process number, -1 when there is none; whether one was
+	 * there before; whether it found the mark in the home database.  Written
+	 * by the worker alone, read by anyone.
+	 */
+	pg_atomic_uint32 worker;
+	bool		started;
+	bool		mark_found;
+
+	/* The mark that was last made durable.  The worker's own. */
+	int64		mark;
+
+	/*
+	 * What the worker failed with and its hint, '' after it did not fail.
+	 * "final" when a retry is of no use.  Protected by SharedState.lock.
+	 */
+	bool		error_final;
+	char		error[WORKER_ERROR_SIZE];
+	char		hint[WORKER_ERROR_SIZE];
+} Reserve;
+
+/*
+ * The fields but the reserve are set at server start and read only from then
+ * on; what they point to follows the rules above.
  */
 typedef struct SharedState
 {
-	LWLock	   *lock;			/* guards who has which slot */
+	Reserve		reserve;
+	LWLock	   *lock;			/* guards who has which slot, and the error */
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
 	SlotPadded *slots;
@@ -90,6 +172,19 @@ extern SharedState *shared;
 
 #define SLOT(i)		(&shared->slots[i].slot)
 #define BACKEND(i)	(&shared->backends[i].entry)
+
+/*
+ * Set a counter to a value unless it is higher.
+ */
+static inline void
+shmem_raise(pg_atomic_uint64 *counter, uint64 value)
+{
+	uint64		old = pg_atomic_read_u64(counter);
+
+	while (old < value &&
+		   !pg_atomic_compare_exchange_u64(counter, &old, value))
+		;
+}
 
 extern void shmem_request(void);
 extern void shmem_startup(void);

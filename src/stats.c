@@ -82,10 +82,12 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	SlotBackends *backends;
 	uint64	   *issued;
+	uint64		floor;
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);
 
+	floor = pg_atomic_read_u64(&shared->reserve.floor);
 	issued = palloc(sizeof(uint64) * shared->nslots);
 	backends = read_backends(issued);
 
@@ -94,6 +96,7 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 		uint64		word = pg_atomic_read_u64(&SLOT(i)->word);
 		uint64		time = word >> snowflake_layout.bits[FIELD_SEQUENCE];
 		uint64		sequence = word & snowflake_layout.max[FIELD_SEQUENCE];
+		bool		drawn = time >= floor && word != 0 && word != SLOT_CLOSED;
 		TimestampTz ts;
 		Datum		values[5] = {0};
 		bool		nulls[5] = {false};
@@ -105,11 +108,11 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 											backends[i].npids,
 											INT4OID, sizeof(int32), true,
 											TYPALIGN_INT));
-		if (word != 0 && clock_timestamp_of_unit(time, &ts))
+		if (drawn && clock_timestamp_of_unit(time, &ts))
 			values[2] = TimestampTzGetDatum(ts);
 		else
 			nulls[2] = true;
-		if (word != 0)
+		if (drawn)
 			values[3] = Int64GetDatum(layout_pack(&snowflake_layout, time,
 												  settings_node_number(),
 												  i, sequence));

@@ -38,12 +38,13 @@ sub refused
 	return;
 }
 
+# As a new server, which has not drawn IDs by other settings yet.
 sub restart_with
 {
 	my ($conf) = @_;
 	configure($conf);
-	$node->stop if defined $node->{_pid};
-	$node->start;
+	forget_mark($node);
+	$node->restart;
 	return;
 }
 
@@ -92,6 +93,22 @@ refused("snowflake.sequence_start = 'one'",
 refused(
 	"snowflake.layout = 'time:41 node:5 sequence:4'\nsnowflake.sequence_start_max = 16",
 	qr/FATAL:.*"snowflake.sequence_start_max": 16/);
+refused(
+	"snowflake.database = ''",
+	qr/FATAL:.*invalid value for parameter "snowflake.database": ""/,
+	qr/DETAIL:.*The durable mark needs a database/);
+my $longest = 'd' x 63;
+refused(
+	"snowflake.database = '${longest}d'",
+	qr/FATAL:.*invalid value for parameter "snowflake.database": "${longest}d"/,
+	qr/DETAIL:.*The name of a database has at most 63 bytes/);
+refused(
+	'snowflake.reserve_window = 99',
+	qr/FATAL:.*99( ms)? is outside the valid range for parameter "snowflake.reserve_window"/);
+refused("snowflake.reserve_window = '1441min'",
+	qr/FATAL:.*"snowflake.reserve_window"/);
+refused("snowflake.reserve_window = 'soon'",
+	qr/FATAL:.*"snowflake.reserve_window": "soon"/);
 
 # ... and nothing of it sticks
 configure('');
@@ -201,6 +218,15 @@ foreach my $call ("id_range_for(now())", "id_range_for(now(), now())",
 	like($error, qr/HINT:  Compare snowflake_timestamp/, 'with a hint');
 }
 is($node->safe_psql('postgres', "SELECT id_range_for(NULL::timestamptz) IS NULL"), 't', 'NULL stays NULL');
+# nor can IDs be made to go on above one of a higher node or worker
+foreach my $fields ('2, 0', '1, 1', '31, 31')
+{
+	$error = error_of("SELECT snowflake_advance(snowflake_compose('2021-01-01', $fields, 0))");
+	like($error, qr/ERROR:  0A000: cannot advance to snowflake ID \d+/, "advance to node, worker $fields");
+	like($error, qr/DETAIL:  In the layout .* a field above the time makes it larger/, 'and why not');
+}
+is($node->safe_psql('postgres', "SELECT snowflake_advance(snowflake_compose('2021-01-01+00', 1, 0, 4095)) = '2021-01-01 00:00:00.001+00'"),
+	't', 'but above one of its own first worker');
 # with no bits above it, the time is the highest
 restart_with("snowflake.layout = 'node:0 worker:0 time:41 sequence:12'\nsnowflake.node_id = -1");
 is($node->safe_psql('postgres', "SELECT id_range_for('2020-01-01 00:00:00.001+00'::timestamptz)"),
@@ -213,17 +239,95 @@ like(error_of('SELECT snowflake_parse(2147483648)'),
 	qr/ERROR:  22003: integer out of range\nDETAIL:.*"sequence".*2147483648/, 'one more');
 like(error_of('SELECT snowflake_parse(1152921504606846976)'), qr/22003.*is not a snowflake ID/,
 	'past the layout');
+like(error_of('SELECT snowflake_advance(1152921504606846976)'), qr/22003.*is not a snowflake ID/,
+	'nothing to advance to');
+like(error_of('SELECT snowflake_advance(1152921504606846975)'),
+	qr/22003: cannot advance to .*\nDETAIL:  It is of the last time unit .* no ID would be left/, 'nor the last time unit');
 # a lifetime that a timestamp cannot say
 restart_with("snowflake.layout = 'time:63'\nsnowflake.node_id = -1");
 is($node->safe_psql('postgres', 'SELECT last_ts, time_units FROM snowflake_layout()'),
 	'infinity|9223372036854775808', 'longer than timestamps');
 like(error_of('SELECT snowflake_timestamp(9223372036854775807)'),
 	qr/ERROR:  22008: timestamp out of range/, 'an ID from after that');
+like(error_of('SELECT snowflake_advance(9223372036854775806)'),
+	qr/ERROR:  22008: timestamp out of range/, 'nor to advance to');
+like(error_of('SELECT snowflake_advance(9223372036854775807)'),
+	qr/ERROR:  22003: cannot advance to .*\nDETAIL:  It is of the last time unit/, 'the last one');
 
 # widest worker field: only so many slots
 restart_with("snowflake.layout = 'time:1\@2147483647s worker:62'\nsnowflake.node_id = -1");
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_snowflake_slots'), '4096', 'slots at most');
 is($node->safe_psql('postgres', 'SELECT workers FROM snowflake_layout()'), '4611686018427387904', 'of many');
+
+#
+# Another layout or epoch than IDs were drawn with: refused, until it is accepted
+#
+restart_with("snowflake.layout = 'time:41 node:5 worker:5 sequence:12'");
+my $id = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+
+# Restart as it is, with all that the server has recorded.
+sub go_on_with
+{
+	my ($conf) = @_;
+	configure($conf);
+	$node->restart;
+	return;
+}
+
+# the same one, in other words
+go_on_with("snowflake.layout = ' time:41\@1ms  node:5 worker:5 sequence:12 '\nsnowflake.epoch = '2020-01-01 08:00:00+08'");
+my $next = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+cmp_ok($next, '>', $id, 'the same layout and epoch in other words: IDs go on');
+is($node->safe_psql('postgres', 'SELECT snowflake_accept_layout()'),
+	'', 'nothing to accept');
+
+$node->safe_psql('postgres', 'CREATE ROLE nobody');
+foreach my $other (
+	"snowflake.layout = 'time:41 node:5 worker:4 sequence:13'",
+	"snowflake.layout = 'time:41 worker:5 node:5 sequence:12'",
+	"snowflake.layout = 'time:41\@2ms node:5 worker:5 sequence:12'",
+	"snowflake.epoch = '2020-01-01 00:00:00.001+00'")
+{
+	go_on_with($other);
+	$error = error_of("SET snowflake.max_wait = '1h'; SELECT snowflake_nextval()");
+	like($error, qr/ERROR:  55000: cannot generate a snowflake ID: the durable mark could not be raised/,
+		"refuses $other");
+	my $stored = 'this server has issued IDs with layout ".*time:41.* sequence:12.*" and epoch 2020-01-01 00:00:00\+00, and is now configured with';
+	like($error, qr/DETAIL:  .*"postgres": $stored/, 'and says why');
+	like($error, qr/HINT:  Configure what is recorded.*snowflake_accept_layout\(\)/, 'and what to do');
+	like(error_of('SELECT snowflake_nextval(10)'), qr/55000/, 'for many too');
+	like(error_of('SET ROLE nobody; SELECT snowflake_accept_layout()'),
+		qr/42501: permission denied for function snowflake_accept_layout/,
+		'not everybody may accept it');
+}
+# which was the epoch
+is($node->safe_psql('postgres', 'SELECT snowflake_accept_layout()'),
+	'', 'the epoch is accepted');
+cmp_ok($node->safe_psql('postgres', 'SELECT snowflake_nextval()'),
+	'>', $next, 'and IDs go on');
+go_on_with("snowflake.epoch = '2020-01-01 00:00:00.001+00'");
+like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'),
+	qr/^\d+$/, 'after a restart too');
+go_on_with('');
+like(error_of('SELECT snowflake_nextval()'), qr/55000/,
+	'and the former one is refused');
+
+#
+# The home database
+#
+go_on_with("snowflake.database = '$longest'\nsnowflake.max_wait = '100ms'");
+like(
+	error_of('SELECT snowflake_nextval()'),
+	qr/ERROR:  55000: .*\nDETAIL:  .* failed in database "$longest": database "$longest" does not exist\. Waited for "snowflake.max_wait", 100 ms\./,
+	'no such database, no IDs');
+$node->safe_psql('postgres', 'CREATE DATABASE home');
+go_on_with('snowflake.database = home');
+like(
+	error_of('SELECT snowflake_nextval()'),
+	qr/ERROR:  55000: .*\nDETAIL:  .* failed in database "home": the durable mark of this server is in database "postgres", and "snowflake.database" is "home"\.\nHINT:  Set "snowflake.database" to "postgres" and restart/,
+	'nor does another database replace the one that has the mark');
+is($node->safe_psql('home', "SELECT count(*) FROM pg_extension WHERE extname = 'snowflake_home'"),
+	'0', 'where nothing is made');
 
 #
 # Without preload

@@ -134,6 +134,7 @@ is(slots('sum(issued)'), $issued, 'and nothing is counted twice');
 #
 $node->append_conf('postgresql.conf',
 	"snowflake.layout = 'time:31\@60s node:5 worker:0 sequence:20'");
+forget_mark($node);
 $node->restart;
 my @follow;
 foreach my $owner (1 .. 20)
@@ -156,19 +157,26 @@ wait_for_backends(0, 'and give it back');
 
 #
 # A backend that is killed takes the server's shared memory along: all slots
-# are free, the words begin anew, drawing goes on.
+# are free, the words begin anew at the durable mark, drawing goes on above.
 #
+$node->append_conf('postgresql.conf',
+	"snowflake.layout = 'time:41 node:5 worker:5 sequence:12'");
+forget_mark($node);
+$node->restart;
 my $survivor = session($node);
-$last = $survivor->query_safe($draw);
+$survivor->query_safe($draw);
 $victim = session($node);
-$victim->query_safe($draw);
+$last = $victim->query_safe($draw);
 $pid = $victim->query_safe('SELECT pg_backend_pid()');
 is(system($node->installed_command('pg_ctl'), 'kill', 'KILL', $pid), 0, 'a backend is killed');
 $node->poll_query_until('postgres',
 	"SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
 ok($node->poll_query_until('postgres', 'SELECT sum(cardinality(pids)) = 0 FROM pg_stat_snowflake_slots'),
 	'shared memory is made anew');
-cmp_ok($node->safe_psql('postgres', $draw), '>', 0, 'and IDs are drawn again');
+is(slots('count(*), count(last_id), count(last_ts)'), '32|0|0', 'with nothing drawn yet');
+cmp_ok($node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; $draw"),
+	'>', $last, 'and IDs are drawn again, above those before');
+is(slots('count(last_id), sum(issued)'), '1|1', 'which shows');
 eval { $survivor->{run}->kill_kill };
 eval { $victim->{run}->kill_kill };
 

@@ -144,6 +144,16 @@ sub ask
 # An ID and the error that was raised in its place.
 sub draw_one { return ask($_[0], 'SELECT snowflake_nextval()'); }
 
+# It is the clock that is in the way, and not the durable mark.
+sub is_behind
+{
+	my ($error, $name) = @_;
+	return is(
+		"$error->{sqlstate}: $error->{message}",
+		'55000: cannot generate a snowflake ID: the clock is behind the last ID',
+		$name);
+}
+
 sub set_configuration
 {
 	my ($node, $name, $value, @sessions) = @_;
@@ -167,12 +177,15 @@ sub ms_ahead
 
 #
 # Steps within max_drift: go on.  With no time to wait, waiting would show as
-# an error.
+# an error.  The mark is kept so far ahead that nobody waits for it but the
+# first.
 #
 my $node = clock_node('clock', <<'CONF');
 snowflake.max_drift = 60s
-snowflake.max_wait = 0
+snowflake.reserve_window = 10min
 CONF
+$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+set_configuration($node, 'snowflake.max_wait', '0');
 
 my $clock = 'SELECT extract(epoch FROM clock_timestamp())';
 cmp_ok(abs($node->safe_psql('postgres', $clock) - time),
@@ -272,11 +285,11 @@ set_configuration($node, 'snowflake.max_wait', '10min');
 	ask($session, 'SET snowflake.max_wait = 0');
 	set_clock($node, -$hour);
 	($id, $error) = draw_one($session);
-	is($error->{sqlstate}, '55000', 'max_wait = 0: an error');
+	is_behind($error, 'max_wait = 0: an error');
 	like($error->{detail}, qr/Waited for "snowflake\.max_wait", 0 ms\.$/,
 		'with no wait');
 	($id, $error) = ask($session, 'SELECT count(*) FROM snowflake_nextval(10)');
-	is($error->{sqlstate}, '55000', 'also for a batch');
+	is_behind($error, 'also for a batch');
 	set_clock($node, 0);
 	push @ids, (draw_one($session))[0];
 
@@ -293,7 +306,7 @@ SQL
 	push @ids, (draw_one($session))[0];
 	set_clock($node, -10);
 	($id, $error) = draw_one($session);
-	is($error->{sqlstate}, '55000', 'ten seconds back: an error');
+	is_behind($error, 'ten seconds back: an error');
 	like($error->{detail}, qr/"snowflake\.max_drift" allows 0 ms\./,
 		'which names max_drift');
 	set_clock($node, 0);
@@ -381,6 +394,40 @@ SQL
 }
 
 #
+# A restart with the clock set back, after a clean stop and after a crash:
+# nothing is drawn before the clock has come to where it was.
+#
+foreach my $how (qw(fast immediate))
+{
+	set_clock($node, 0);
+	start_node($node);
+	my $last = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+	$node->stop($how);
+
+	set_clock($node, -$hour / 2);
+	start_node($node);
+	my $session = open_session($node);
+	ask($session, "SET snowflake.max_wait = '2s'");
+	my ($id, $error) = draw_one($session);
+	is_behind($error, "restarted ($how) half an hour back: an error");
+	# after a crash, the ten minutes that were reserved count too
+	my $ahead = $hour / 2 * 1000 + ($how eq 'fast' ? 0 : 600_000);
+	cmp_ok(abs(ms_ahead($error) - $ahead), '<', 30_000, 'which says how far');
+	is( $node->safe_psql('postgres', <<'SQL'),
+SELECT count(*), count(last_id), count(last_ts), sum(issued)
+FROM pg_stat_snowflake_slots
+SQL
+		'32|0|0|0',
+		'and nothing is shown as drawn');
+
+	set_clock($node, $how eq 'fast' ? 0 : 600);
+	($id) = draw_one($session);
+	cmp_ok($id, '>', $last, 'the clock set right: IDs go on');
+	$session->quit;
+	$node->stop;
+}
+
+#
 # Forward by a day, and back.  With worker numbers a backend that begins now
 # may draw from those that were not used in the meantime; without, all wait
 # for tomorrow.
@@ -390,7 +437,6 @@ foreach my $layout ('time:41 node:5 worker:5 sequence:12',
 {
 	$node = clock_node('day' . length $layout, <<CONF);
 snowflake.layout = '$layout'
-snowflake.max_wait = 0
 CONF
 	my $session = open_session($node);
 	my (@ids, $id, $error);
@@ -399,6 +445,8 @@ CONF
 	push @ids, (draw_one($session))[0];
 	set_clock($node, $day);
 	push @ids, (draw_one($session))[0];
+	# that far the mark is ahead now: from here on no wait is for it
+	set_configuration($node, 'snowflake.max_wait', '0', $session);
 	is( (ask($session, <<SQL))[0],
 SELECT snowflake_timestamp($ids[1]) - snowflake_timestamp($ids[0]) >= '1 day'
 SQL
@@ -407,7 +455,7 @@ SQL
 
 	set_clock($node, 0);
 	($id, $error) = draw_one($session);
-	is($error->{sqlstate}, '55000', 'and back: an error, not an earlier ID');
+	is_behind($error, 'and back: an error, not an earlier ID');
 	cmp_ok(abs(ms_ahead($error) - $day * 1000),
 		'<', 100_000, 'which says that the clock is a day behind');
 
@@ -429,9 +477,10 @@ SQL
 		cmp_ok($id, '>', $ids[0], 'which is a later one');
 		next;
 	}
-	is($error->{sqlstate}, '55000', 'the next backend: an error');
+	is_behind($error, 'the next backend: an error');
 
 	set_clock($node, $day + 1);
+	ask($session, "SET snowflake.max_wait = '5s'");
 	push @ids, (draw_one($session))[0];
 	is(scalar(grep { /^\d+$/ } @ids), 3, 'forward again: IDs come');
 	is_deeply(\@ids, [ sort { $a <=> $b } @ids ], 'in ascending order');
@@ -551,6 +600,7 @@ SQL
 $node = clock_node('rate', <<'CONF');
 snowflake.layout = 'time:41 node:5 worker:0 sequence:2'
 snowflake.max_drift = 100ms
+snowflake.reserve_window = 10min
 CONF
 {
 	my @psqls = start_drawing($node, 4);

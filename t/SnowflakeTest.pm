@@ -14,6 +14,7 @@ our @EXPORT = qw(
   snowflake_node
   start_node
   set_clock
+  forget_mark
   start_sql
   finish_sql
   psql_error
@@ -79,6 +80,23 @@ sub set_clock
 	printf $fh "%+.6f\n", $seconds;
 	close $fh or die "$file.new: $!";
 	rename "$file.new", $file or die "$file: $!";
+	return;
+}
+
+# Let the next start be like that of a new server, which may have another layout
+# or epoch and draws in any time unit.  On the running server, just before it
+# is stopped; nobody may draw IDs meanwhile.
+sub forget_mark
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', <<'SQL');
+ALTER DATABASE postgres RESET snowflake.recorded;
+SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake_home') AS found \gset
+\if :found
+SELECT setval('snowflake_home.mark', 0, false);
+\endif
+SQL
 	return;
 }
 

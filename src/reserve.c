@@ -1,0 +1,735 @@
+/*-------------------------------------------------------------------------
+ *
+ * reserve.c
+ *		The durable mark: the time below which IDs may have been issued.
+ *
+ * The words of the slots are lost when the server stops, and the clock may be
+ * wrong when it starts again.  So a time that is above all issued ones is kept
+ * in a sequence, the mark, in the home database.  IDs are issued only below
+ * the limit in shared memory, and
+ *
+ *		every issued time < limit <= durable mark.
+ *
+ * After a start, the mark is the floor: no ID is issued below it.
+ *
+ *	1. reserve_serve() reads the mark, raises the words to the floor, and
+ *	   publishes it as the limit: nothing can be issued yet.
+ *	2. A backend that is about to draw at or near the limit asks for that time.
+ *	   The worker writes a mark reserve_window above it and commits, with the
+ *	   synchronous standbys if there are.
+ *	3. Only after that it publishes the new limit and wakes who waits.
+ *
+ * A crash before the commit leaves the old mark or the new one, but no ID was
+ * issued that needs the new one.  A crash after it loses up to reserve_window
+ * of time that was reserved and not used.  Nobody draws, nobody asks: an
+ * idle server writes nothing.
+ *
+ * The WAL record of the mark precedes those of all rows with IDs below it.
+ * Hence whatever brings the rows to another place by way of the WAL (a
+ * standby, point-in-time recovery) brings the mark as well.
+ *
+ * At a clean shutdown the mark is lowered to what was issued, so that IDs flow
+ * at once after the start.  A backend may still be about to draw then, so the
+ * words are closed first.
+ *
+ * The mark is the instant at which the limit begins, in microseconds since
+ * 1970-01-01 UTC, so that it means the same with any layout and epoch.  These
+ * are recorded beside it: an ID of another layout may equal one of this.
+ *
+ * Locking: see shmem.h.  No lock of ours is held while the worker reads,
+ * writes or commits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
+#include "commands/extension.h"
+#include "common/int.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#include "storage/proc.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+#include "clock.h"
+#include "compat.h"
+#include "reserve.h"
+#include "settings.h"
+
+#define MARK		HOME_EXTENSION ".mark"
+#define RECORDED	"snowflake.recorded"
+
+#define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
+#define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
+
+/* From the server's timestamps to the mark. */
+#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+/* A longer wait asks again this often: the worker may have failed meanwhile. */
+#define WAIT_SLICE_MS	100
+
+/*
+ * Between times and marks
+ */
+
+/*
+ * The mark that has all times below the given one below it.  Past what a mark
+ * can hold there are no more times, as the clock cannot show them.
+ */
+static int64
+mark_of_time(uint64 time)
+{
+	TimestampTz ts;
+	int64		mark;
+
+	if (!clock_timestamp_of_unit(time, &ts) ||
+		pg_add_s64_overflow(ts, UNIX_EPOCH_US, &mark))
+		return PG_INT64_MAX;
+	return mark;
+}
+
+/*
+ * The first time that does not begin before a mark (ceil), or the last one
+ * that does not begin after it.  They are the same when the mark was written
+ * with this layout and epoch.
+ */
+static uint64
+time_of_mark(int64 mark, bool ceil)
+{
+	int64		us = clock_since_epoch(mark - UNIX_EPOCH_US);
+	int64		unit;
+
+	unit = ceil ? layout_unit_ceil(&snowflake_layout, us) :
+		layout_unit_floor(&snowflake_layout, us);
+	if (unit < 0)
+		return 0;
+	return Min((uint64) unit, MAX_TIME + 1);
+}
+
+static uint64
+window_units(void)
+{
+	int64		us = snowflake_reserve_window * INT64CONST(1000);
+
+	return (uint64) ((us + snowflake_layout.unit_us - 1) / snowflake_layout.unit_us);
+}
+
+/*
+ * Asking and waiting
+ */
+
+/*
+ * Wake the worker, unless another did and it has not come to it yet.
+ */
+static void
+wake_worker(void)
+{
+	Reserve    *reserve = &shared->reserve;
+	uint32		worker;
+
+	if (pg_atomic_exchange_u32(&reserve->requested, 1) != 0)
+		return;
+	worker = pg_atomic_read_u32(&reserve->worker);
+	if (worker != (uint32) -1)
+		SetLatch(&ProcGlobal->allProcs[worker].procLatch);
+}
+
+void
+reserve_ask(uint64 time)
+{
+	shmem_raise(&shared->reserve.wanted, time);
+	wake_worker();
+}
+
+/*
+ * Say why nothing is reserved, as far as can be seen from here.
+ */
+static void
+report(const char *message)
+{
+	Reserve    *reserve = &shared->reserve;
+	uint32		worker = pg_atomic_read_u32(&reserve->worker);
+	char		error[WORKER_ERROR_SIZE];
+	char		hint[WORKER_ERROR_SIZE];
+	bool		final;
+	const char *detail;
+
+	ConditionVariableCancelSleep();
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	strlcpy(error, reserve->error, sizeof(error));
+	strlcpy(hint, reserve->hint, sizeof(hint));
+	final = reserve->error_final;
+	LWLockRelease(shared->lock);
+
+	if (error[0] != '\0')
+	{
+		detail = psprintf("The background worker failed in database \"%s\": %s",
+						  snowflake_database, error);
+		if (hint[0] == '\0')
+			strlcpy(hint, "Mend the cause; the worker tries again by itself when an ID is asked for.",
+					sizeof(hint));
+	}
+	else if (worker == (uint32) -1)
+	{
+		detail = "The background worker \"snowflake worker\" is not running.";
+		strlcpy(hint, "See the server's log; \"max_worker_processes\" may be too small.",
+				sizeof(hint));
+	}
+	else
+	{
+		PGPROC	   *proc = &ProcGlobal->allProcs[worker];
+		uint32		wait = *(volatile uint32 *) &proc->wait_event_info;
+		const char *type = pgstat_get_wait_event_type(wait);
+
+		detail = type == NULL || wait == PG_WAIT_EXTENSION ?
+			psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
+					 proc->pid, snowflake_database) :
+			psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
+					 proc->pid, snowflake_database, type,
+					 pgstat_get_wait_event(wait));
+		strlcpy(hint, "It writes the mark and commits, with the synchronous standbys if there are.",
+				sizeof(hint));
+	}
+
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("%s", message),
+			 final ?
+			 errdetail("%s", detail) :
+			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
+					   detail, snowflake_max_wait),
+			 errhint("%s", hint)));
+}
+
+void
+reserve_wait(uint64 time, int64 timeout_ms)
+{
+	Reserve    *reserve = &shared->reserve;
+
+	reserve_ask(time);
+	if (timeout_ms <= 0 || reserve->error_final)
+		report("cannot generate a snowflake ID: the durable mark could not be raised");
+
+	ConditionVariablePrepareToSleep(&reserve->changed);
+	if (!reserve_covers(time))
+		(void) ConditionVariableTimedSleep(&reserve->changed,
+										   Min(timeout_ms, WAIT_SLICE_MS),
+										   PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+}
+
+/*
+ * Wait for what was asked of the worker, until something changed or for a
+ * while.  Raises an ERROR max_wait after "since".
+ */
+static void
+wait_a_slice(instr_time since)
+{
+	instr_time	waited;
+	int64		left_ms;
+
+	INSTR_TIME_SET_CURRENT(waited);
+	INSTR_TIME_SUBTRACT(waited, since);
+	left_ms = snowflake_max_wait - (int64) INSTR_TIME_GET_MILLISEC(waited);
+	wake_worker();
+	if (left_ms <= 0)
+		report("the durable mark could not be changed");
+	(void) ConditionVariableTimedSleep(&shared->reserve.changed,
+									   Min(left_ms, WAIT_SLICE_MS),
+									   PG_WAIT_EXTENSION);
+}
+
+void
+reserve_advance(uint64 floor)
+{
+	Reserve    *reserve = &shared->reserve;
+	instr_time	since;
+
+	INSTR_TIME_SET_CURRENT(since);
+	ConditionVariablePrepareToSleep(&reserve->changed);
+	PG_TRY();
+	{
+		while (pg_atomic_read_u64(&reserve->advanced) < floor)
+		{
+			shmem_raise(&reserve->advance_to, floor);
+			wait_a_slice(since);
+		}
+	}
+	PG_FINALLY();
+	{
+		uint64		mine = floor;
+
+		/* what failed, or was cancelled, is not to be done later */
+		(void) pg_atomic_compare_exchange_u64(&reserve->advance_to, &mine, 0);
+	}
+	PG_END_TRY();
+	ConditionVariableCancelSleep();
+}
+
+/*
+ * Returns false when there was nothing to accept.
+ */
+bool
+reserve_accept(void)
+{
+	Reserve    *reserve = &shared->reserve;
+	instr_time	since;
+
+	if (pg_atomic_read_u64(&reserve->limit) != 0)
+		return false;
+
+	INSTR_TIME_SET_CURRENT(since);
+	ConditionVariablePrepareToSleep(&reserve->changed);
+	PG_TRY();
+	{
+		while (pg_atomic_read_u64(&reserve->limit) == 0)
+		{
+			pg_atomic_write_u32(&reserve->accept, 1);
+			wait_a_slice(since);
+		}
+	}
+	PG_FINALLY();
+	{
+		pg_atomic_write_u32(&reserve->accept, 0);
+	}
+	PG_END_TRY();
+	ConditionVariableCancelSleep();
+	return true;
+}
+
+/*
+ * What a dump takes along.  The words say it exactly, except on a standby and
+ * in the first moment after a start: there it goes by this server's clock.
+ */
+TimestampTz
+reserve_issued_until(void)
+{
+	uint64		last = 0;
+	TimestampTz ts;
+
+	for (int i = 0; i < shared->nslots; i++)
+		last = Max(last, pg_atomic_read_u64(&SLOT(i)->word) >> SEQUENCE_BITS);
+
+	if (pg_atomic_read_u64(&shared->reserve.limit) == 0 ||
+		!clock_timestamp_of_unit(last + 1, &ts))
+		ts = clock_read() + snowflake_max_drift * INT64CONST(1000);
+	return ts;
+}
+
+bool
+reserve_is_home(Oid database)
+{
+	const char *name;
+
+	if (shared == NULL || !shared->reserve.mark_found)
+		return false;
+	name = get_database_name(database);
+	return name != NULL && strcmp(name, snowflake_database) == 0;
+}
+
+/*
+ * The worker's part
+ */
+
+void
+reserve_note_error(const ErrorData *edata)
+{
+	Reserve    *reserve = &shared->reserve;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	snprintf(reserve->error, sizeof(reserve->error), "%s.%s%s", edata->message,
+			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
+	strlcpy(reserve->hint, edata->hint ? edata->hint : "", sizeof(reserve->hint));
+	reserve->error_final = edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR;
+	LWLockRelease(shared->lock);
+	ConditionVariableBroadcast(&reserve->changed);
+}
+
+static void
+clear_error(void)
+{
+	Reserve    *reserve = &shared->reserve;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	reserve->error[0] = '\0';
+	reserve->error_final = false;
+	LWLockRelease(shared->lock);
+}
+
+static void
+begin(const char *activity)
+{
+	pgstat_report_activity(STATE_RUNNING, activity);
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	SPI_connect();
+}
+
+/*
+ * Commit, and wait until that is durable wherever it has to be.
+ */
+static void
+commit(void)
+{
+	SPI_finish();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+
+	/*
+	 * The wait for a synchronous standby is cut short when the worker is told
+	 * to end.  Then it ends here: what is not durable is not published.
+	 */
+	CHECK_FOR_INTERRUPTS();
+	pgstat_report_stat(true);
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/*
+ * Run a statement with up to two parameters, NULL for those not given.
+ * Returns the number of rows.
+ */
+static uint64
+run(const char *sql, Oid type1, Datum value1, Oid type2, Datum value2)
+{
+	Oid			types[2] = {type1, type2};
+	Datum		values[2] = {value1, value2};
+	int			nargs = (type1 != InvalidOid) + (type2 != InvalidOid);
+	int			result = SPI_execute_with_args(sql, nargs, types, values, NULL,
+											   false, 0);
+
+	if (result < 0)
+		elog(ERROR, "%s failed: %s", sql, SPI_result_code_string(result));
+	return SPI_processed;
+}
+
+static uint64
+run_plain(const char *sql)
+{
+	return run(sql, InvalidOid, (Datum) 0, InvalidOid, (Datum) 0);
+}
+
+static Datum
+result_datum(int column)
+{
+	bool		isnull;
+	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
+									  SPI_tuptable->tupdesc, column, &isnull);
+
+	if (isnull)
+		elog(ERROR, "unexpected null in the home database");
+	return value;
+}
+
+/*
+ * Raise the mark, so that IDs may be issued below a time.  It is not lowered,
+ * nor left below the limit, whoever may have done that.  Returns what it is.
+ */
+static int64
+write_mark(uint64 time)
+{
+	int64		mark = mark_of_time(Max(time, pg_atomic_read_u64(&shared->reserve.limit)));
+
+	if (run("SELECT setval('" MARK "', GREATEST(last_value, $1)) FROM " MARK,
+			INT8OID, Int64GetDatum(mark), InvalidOid, (Datum) 0) != 1)
+		elog(ERROR, "cannot read the sequence " MARK);
+	return DatumGetInt64(result_datum(1));
+}
+
+static int64
+read_mark(void)
+{
+	if (run_plain("SELECT last_value FROM " MARK) != 1)
+		elog(ERROR, "cannot read the sequence " MARK);
+	return DatumGetInt64(result_datum(1));
+}
+
+/*
+ * Layout and epoch are recorded with the mark at first use.  With others, an
+ * ID may equal one that was issued.
+ *
+ * They are a setting of the home database, as in "ALTER DATABASE postgres SET
+ * snowflake.recorded = 'time:41 ... since 2020-01-01 00:00:00+00'".  That
+ * stands in a catalog that all databases share, so it also tells that
+ * "snowflake.database" was changed; it goes with pg_upgrade and pg_dumpall; and
+ * unlike a table it is in nobody's publication.
+ */
+static void
+record(void)
+{
+	char	   *value = psprintf("%s since %s", snowflake_layout_text,
+								 timestamptz_to_str(snowflake_epoch));
+
+	run_plain(psprintf("ALTER DATABASE %s SET " RECORDED " = %s",
+					   quote_identifier(get_database_name(MyDatabaseId)),
+					   quote_literal_cstr(value)));
+}
+
+/*
+ * Raise an ERROR when what is recorded does not allow to issue IDs.  Returns
+ * false when nothing is recorded.
+ */
+static bool
+check_recorded(bool accept)
+{
+	char	   *database;
+	char	   *layout_text;
+	TimestampTz epoch;
+	Layout		layout;
+	LayoutError error;
+
+	/* this database first */
+	if (run("SELECT d.datname::text,"
+			" split_part(v, ' since ', 1),"
+			" split_part(v, ' since ', 2)::timestamptz"
+			" FROM pg_database d"
+			" JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
+			" unnest(s.setconfig) c,"
+			" substring(c, '^" RECORDED "=(.+)$') v"
+			" WHERE v IS NOT NULL"
+			" ORDER BY d.oid <> $1",
+			OIDOID, ObjectIdGetDatum(MyDatabaseId), InvalidOid, (Datum) 0) == 0)
+		return false;
+
+	database = TextDatumGetCString(result_datum(1));
+	if (strcmp(database, get_database_name(MyDatabaseId)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("the durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\"",
+						database, snowflake_database),
+				 errhint("Set \"snowflake.database\" to \"%s\" and restart the server. To begin anew in another database, run ALTER DATABASE %s RESET " RECORDED " and call snowflake_advance() with the largest ID there is.",
+						 database, quote_identifier(database))));
+
+	shared->reserve.mark_found = true;
+	layout_text = TextDatumGetCString(result_datum(2));
+	epoch = DatumGetTimestampTz(result_datum(3));
+	if (epoch == snowflake_epoch &&
+		layout_parse(layout_text, &layout, &error) &&
+		layout_equal(&layout, &snowflake_layout))
+		return true;
+
+	if (!accept)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("this server has issued IDs with layout \"%s\" and epoch %s, and is now configured with layout \"%s\" and epoch %s",
+						layout_text,
+						pstrdup(timestamptz_to_str(epoch)),
+						snowflake_layout_text,
+						pstrdup(timestamptz_to_str(snowflake_epoch))),
+				 errhint("Configure what is recorded and restart the server, or, when the IDs of both cannot meet, call snowflake_accept_layout().")));
+
+	record();
+	ereport(LOG,
+			(errmsg("snowflake goes on with layout \"%s\" and epoch %s",
+					snowflake_layout_text,
+					timestamptz_to_str(snowflake_epoch))));
+	return true;
+}
+
+/*
+ * Make this the home database.
+ */
+static void
+set_up_home(void)
+{
+	if (!OidIsValid(get_extension_oid(HOME_EXTENSION, true)))
+		run_plain("CREATE EXTENSION " HOME_EXTENSION);
+	record();
+	ereport(LOG,
+			(errmsg("snowflake keeps its durable mark in database \"%s\" from now on",
+					snowflake_database),
+			 errdetail("It is a sequence of the extension \"" HOME_EXTENSION "\" there.")));
+}
+
+/*
+ * Let nothing be issued below a time: put every word to the last ID before
+ * it.  There is no time before 0, so time 0 is not used.
+ */
+static void
+raise_words(uint64 floor)
+{
+	for (int i = 0; i < shared->nslots; i++)
+		shmem_raise(&SLOT(i)->word, (floor << SEQUENCE_BITS) - 1);
+	shmem_raise(&shared->reserve.floor, floor);
+}
+
+/*
+ * Let IDs be issued below a mark, which must be durable.
+ */
+static void
+publish(int64 mark)
+{
+	Reserve    *reserve = &shared->reserve;
+	uint64		limit = Max(time_of_mark(mark, false), 1);
+
+	reserve->mark = mark;
+	pg_atomic_write_u64(&reserve->renew_at,
+						limit > MAX_TIME ? PG_UINT64_MAX :
+						limit - Min(limit, window_units() / 2));
+	pg_write_barrier();
+	pg_atomic_write_u64(&reserve->limit, limit);
+	clear_error();
+	ConditionVariableBroadcast(&reserve->changed);
+}
+
+/*
+ * Read the mark: the floor.  Returns false when there is none, and none is
+ * asked for.
+ */
+static bool
+recover(bool asked, bool accept)
+{
+	bool		recorded;
+	int64		mark = 0;
+	uint64		floor;
+
+	/* in a shutdown, which there is no way back from */
+	if (pg_atomic_read_u64(&SLOT(0)->word) == SLOT_CLOSED)
+		ereport(ERROR,
+				(errcode(ERRCODE_CANNOT_CONNECT_NOW),
+				 errmsg("the server is shutting down")));
+
+	begin("reading the durable mark");
+	recorded = check_recorded(accept);
+	if (OidIsValid(get_extension_oid(HOME_EXTENSION, true)))
+		mark = read_mark();
+	else if (recorded)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("the durable mark is lost: database \"%s\" had it, and now has no extension \"" HOME_EXTENSION "\"",
+						snowflake_database),
+				 errhint("To begin anew, run ALTER DATABASE %s RESET " RECORDED " and call snowflake_advance() with the largest ID there is.",
+						 quote_identifier(snowflake_database))));
+
+	if (!recorded && mark > 0 && !accept)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("there is a durable mark in database \"%s\", but layout and epoch are not recorded with it",
+						snowflake_database),
+				 errhint("When the mark is of this server, and its layout and epoch are as they were, call snowflake_accept_layout().")));
+	if (!recorded)
+	{
+		if (!asked)
+		{
+			commit();
+			return false;
+		}
+		set_up_home();
+	}
+	commit();
+	shared->reserve.mark_found = true;
+
+	floor = Max(time_of_mark(mark, true), 1);
+	raise_words(floor);
+	publish(mark);
+	return true;
+}
+
+bool
+reserve_is_asked(void)
+{
+	return pg_atomic_read_u32(&shared->reserve.requested) != 0;
+}
+
+/*
+ * Do what is asked for.  Raises an ERROR when it cannot be done; then who
+ * still waits asks again.
+ */
+void
+reserve_serve(void)
+{
+	Reserve    *reserve = &shared->reserve;
+	bool		asked;
+	bool		accept;
+	uint64		wanted;
+	uint64		floor;
+	int64		mark;
+
+	/* first, so that what is asked from here on is not lost */
+	asked = pg_atomic_exchange_u32(&reserve->requested, 0) != 0;
+	wanted = pg_atomic_exchange_u64(&reserve->wanted, 0);
+	floor = pg_atomic_exchange_u64(&reserve->advance_to, 0);
+	accept = pg_atomic_exchange_u32(&reserve->accept, 0) != 0;
+
+	if (asked)
+		clear_error();
+
+	if (pg_atomic_read_u64(&reserve->limit) == 0 && !recover(asked, accept))
+		return;
+
+	if (wanted > 0 && reserve_runs_out(wanted))
+	{
+		begin("raising the durable mark");
+		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
+		commit();
+		publish(mark);
+	}
+
+	if (floor > pg_atomic_read_u64(&reserve->advanced))
+	{
+		begin("raising the durable mark for snowflake_advance()");
+		mark = write_mark(floor);
+		commit();
+		raise_words(floor);
+		pg_atomic_write_u64(&reserve->advanced, floor);
+		publish(mark);
+	}
+}
+
+/*
+ * Before a clean shutdown: lower the mark to just above what was issued.
+ *
+ * It need not be durable, nor succeed: a higher mark is safe.  So it waits
+ * neither for the disk, nor for a standby, nor for a lock.
+ */
+void
+reserve_close(void)
+{
+	Reserve    *reserve = &shared->reserve;
+	RangeVar   *name;
+	uint64		last = 0;
+
+	if (pg_atomic_read_u64(&reserve->limit) == 0)
+		return;
+
+	AbortOutOfAnyTransaction();
+	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	begin("lowering the durable mark");
+	name = makeRangeVar(pstrdup(HOME_EXTENSION), pstrdup("mark"), -1);
+	if (OidIsValid(RangeVarGetRelidExtended(name, RowExclusiveLock,
+											RVR_MISSING_OK | RVR_SKIP_LOCKED,
+											NULL, NULL)))
+	{
+		/*
+		 * From here on nobody draws: not who looks at the limit, and not who
+		 * has looked at it before, since no compare-and-swap expects a closed
+		 * word.
+		 */
+		pg_atomic_write_u64(&reserve->limit, 0);
+		for (int i = 0; i < shared->nslots; i++)
+		{
+			uint64		word = pg_atomic_exchange_u64(&SLOT(i)->word, SLOT_CLOSED);
+
+			last = Max(last, word >> SEQUENCE_BITS);
+		}
+
+		/* Unless it was raised by other means, which must have had a reason. */
+		run("SELECT setval('" MARK "', $1) FROM " MARK
+			" WHERE last_value = $2",
+			INT8OID, Int64GetDatum(mark_of_time(last + 1)),
+			INT8OID, Int64GetDatum(reserve->mark));
+	}
+	SPI_finish();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}

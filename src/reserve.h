@@ -1,0 +1,89 @@
+/*-------------------------------------------------------------------------
+ *
+ * reserve.h
+ *		The durable mark: the time below which IDs may have been issued.
+ *
+ * Times are in time units since the epoch.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_RESERVE_H
+#define SNOWFLAKE_RESERVE_H
+
+#include "shmem.h"
+#include "utils/timestamp.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The extension that holds the mark, and its schema. */
+#define HOME_EXTENSION "snowflake_home"
+
+/*
+ * For who draws IDs
+ */
+
+/*
+ * May IDs be issued at this time?  Once "yes", the answer stays for as long
+ * as shared memory lives, but for a shutdown, which closes the words.
+ */
+static inline bool
+reserve_covers(uint64 time)
+{
+	return time < pg_atomic_read_u64(&shared->reserve.limit);
+}
+
+/*
+ * Is anything reserved at all?  Where not, what a closed word seems to say is
+ * of no meaning.
+ */
+static inline bool
+reserve_is_open(void)
+{
+	pg_read_barrier();
+	return pg_atomic_read_u64(&shared->reserve.limit) != 0;
+}
+
+/* Is it time to ask for more? */
+static inline bool
+reserve_runs_out(uint64 time)
+{
+	return time >= pg_atomic_read_u64(&shared->reserve.renew_at);
+}
+
+/* Ask the worker for a reservation of this time and more; do not wait. */
+extern void reserve_ask(uint64 time);
+
+/*
+ * Ask for it and sleep until something changed, for this long at most.  Can
+ * be interrupted.  Raises an ERROR with the worker's reason when there is no
+ * time left to wait, or waiting is of no use.
+ */
+extern void reserve_wait(uint64 time, int64 timeout_ms);
+
+/*
+ * For the functions.  Both wait for the worker, up to max_wait, else ERROR.
+ */
+
+/* Issue no ID below this time any more, durably. */
+extern void reserve_advance(uint64 floor);
+
+/* Take the configured layout and epoch for the recorded ones. */
+extern bool reserve_accept(void);
+
+/* An instant after the time of all IDs issued so far. */
+extern TimestampTz reserve_issued_until(void);
+
+/* Is the mark in this database? */
+extern bool reserve_is_home(Oid database);
+
+/*
+ * For the worker, which alone writes the mark.
+ */
+extern bool reserve_is_asked(void);
+extern void reserve_serve(void);
+extern void reserve_close(void);
+extern void reserve_note_error(const ErrorData *edata);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_RESERVE_H */

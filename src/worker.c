@@ -1,0 +1,203 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.c
+ *		The background worker: connect to the home database, sleep until
+ *		something is asked for, do it.
+ *
+ * It sleeps without a timeout, so an idle server does not wake up.  On any
+ * error it ends, the reason left in shared memory for who waits, and the
+ * postmaster starts it again RESTART_S seconds later.  Its first start in
+ * the life of the server reads the mark at once; later ones wait until
+ * something is asked for before they connect, so that a home database that
+ * cannot be reached does not fill the log of an idle server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/pidfile.h"
+#include "utils/wait_event.h"
+
+#include "compat.h"
+#include "reserve.h"
+#include "settings.h"
+#include "shmem.h"
+#include "worker.h"
+
+#define WORKER_NAME	"snowflake worker"
+#define RESTART_S	1
+
+PGDLLEXPORT void snowflake_worker_main(Datum arg);
+
+static emit_log_hook_type prev_emit_log_hook = NULL;
+
+/* Told to end, and not ending because of an error. */
+static volatile sig_atomic_t terminated = false;
+
+void
+worker_register(void)
+{
+	BackgroundWorker worker = {0};
+
+	strlcpy(worker.bgw_name, WORKER_NAME, BGW_MAXLEN);
+	strlcpy(worker.bgw_type, WORKER_NAME, BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "snowflake", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "snowflake_worker_main",
+			sizeof(worker.bgw_function_name));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = RESTART_S;
+	RegisterBackgroundWorker(&worker);
+}
+
+/*
+ * Leave the reason of a failure for who waits.  By way of the log's hook, as
+ * an error when connecting cannot be caught.
+ */
+static void
+note_error(ErrorData *edata)
+{
+	if (prev_emit_log_hook)
+		prev_emit_log_hook(edata);
+	if (edata->elevel >= ERROR && edata->message != NULL)
+		reserve_note_error(edata);
+}
+
+/*
+ * Is the server shutting down, or is it the worker alone that has to end?
+ * The postmaster says so in its file, for pg_ctl.
+ */
+static bool
+server_is_stopping(void)
+{
+	char		line[MAXPGPATH];
+	bool		stopping = false;
+	FILE	   *file = AllocateFile("postmaster.pid", "r");
+
+	if (file == NULL)
+		return false;
+	for (int i = 1; fgets(line, sizeof(line), file) != NULL; i++)
+	{
+		if (i == LOCK_FILE_LINE_PM_STATUS)
+			stopping = strncmp(line, PM_STATUS_STOPPING,
+							   strlen(PM_STATUS_STOPPING)) == 0;
+	}
+	FreeFile(file);
+	return stopping;
+}
+
+static void
+retire(int code, Datum arg)
+{
+	pg_atomic_write_u32(&shared->reserve.worker, (uint32) -1);
+}
+
+/*
+ * Only when the server needs the worker no more.  With an error the worker
+ * may come back, even in a shutdown that waits for its clients.
+ */
+static void
+close_mark(int code, Datum arg)
+{
+	if (terminated && server_is_stopping())
+		reserve_close();
+}
+
+static void
+terminate(SIGNAL_ARGS)
+{
+	terminated = true;
+	die(postgres_signal_arg);
+}
+
+/*
+ * Sleep until the latch is set, and do what every process has to.
+ */
+static void
+sleep_and_check(void)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, -1,
+					 PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+
+	/* quietly, where it is nothing to tell of */
+	if (ProcDiePending && server_is_stopping())
+		proc_exit(0);
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+/*
+ * Whatever is set for the database or the role, these the mark depends on.
+ */
+static void
+override_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"synchronous_commit", "on"},
+		{"search_path", "pg_catalog, pg_temp"},
+		{"lock_timeout", "0"},
+		{"statement_timeout", "0"}
+	};
+
+	for (int i = 0; i < (int) lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1],
+						PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+void
+snowflake_worker_main(Datum arg)
+{
+	Reserve    *reserve = &shared->reserve;
+
+	/*
+	 * No cancelling: a commit whose wait for a synchronous standby was
+	 * cancelled looks like any other.
+	 */
+	pqsignal(SIGINT, SIG_IGN);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, terminate);
+	BackgroundWorkerUnblockSignals();
+
+	before_shmem_exit(retire, (Datum) 0);
+	prev_emit_log_hook = emit_log_hook;
+	emit_log_hook = note_error;
+	pg_atomic_write_u32(&reserve->worker, (uint32) MyProcNumber);
+	pg_memory_barrier();
+
+	if (reserve->started)
+	{
+		while (!reserve_is_asked())
+			sleep_and_check();
+	}
+	reserve->started = true;
+
+	BackgroundWorkerInitializeConnection(snowflake_database, NULL, 0);
+	override_settings();
+	before_shmem_exit(close_mark, (Datum) 0);
+
+	/*
+	 * Look whether something is asked for before each sleep: the latch may
+	 * have been reset in the wait for a lock or a standby.
+	 */
+	for (;;)
+	{
+		reserve_serve();
+		while (!reserve_is_asked())
+			sleep_and_check();
+	}
+}
