@@ -20,7 +20,7 @@ done
 
 find_major
 install_packages gcc libc6-dev make procps "postgresql-$pg_major" \
-	"postgresql-server-dev-$pg_major" libipc-run-perl faketime
+	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime spin
 
 finish() {
 	set +e
@@ -36,6 +36,10 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 make_server_tree
 cd "$work"
+pgbouncer=
+if [ ${#tap[@]} -eq 0 ] || [[ ${tap[*]} == *pooler* ]]; then
+	find_pgbouncer
+fi
 
 say "# build, PostgreSQL $pg_major, all warnings as errors"
 build_extension COPT='-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers'
@@ -89,9 +93,11 @@ say "# TAP"
 	(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
 		TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
+		SNOWFLAKE_PGBOUNCER="$pgbouncer" \
 		prove -v -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
 	echo "$status" >"$work/tap.status"
-} | tee "$work/tap.log" | grep -vE '^(ok|#|[0-9]+\.\.) ?|^$' || true
+} | tee "$work/tap.log" |
+	awk '/^# [0-9]+ IDs drawn/ || !/^(ok|#|[0-9]+\.\.) ?|^$/ {print; fflush()}' || true
 status=$(cat "$work/tap.status")
 [ "$status" -eq 0 ] || grep -A 8 '^not ok' "$work/tap.log" || true
 count "$work/tap.log" '^ok ' '^not ok ' "$status"
