@@ -1,0 +1,168 @@
+# The protocol of the durable mark, in all orders of its steps: the model
+# checker spin goes through every state of mark.pml.  It must find no ID issued
+# twice, and it must find one as soon as the protocol lacks any of its parts.
+
+use strict;
+use warnings FATAL => 'all';
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use IPC::Run;
+use PostgreSQL::Test::Utils ();
+use Test::More;
+
+my $model = abs_path(dirname(__FILE__) . '/mark.pml');
+
+# More steps than in any run without a loop; spin says when it was too few.
+my $depth = 200_000;
+
+# Not skipped: without this, nothing shows that the promise is kept.
+my $version =
+  eval { run_in(PostgreSQL::Test::Utils::tempdir(), 'spin', '-V') } // $@;
+if ($version !~ /^Spin Version/)
+{
+	fail('the model checker "spin" is missing: install the package spin');
+	diag($version);
+	done_testing();
+	exit 1;
+}
+note($version);
+
+# Run a program in a directory.  Returns what it printed; dies when it cannot
+# be started, not when it fails.
+sub run_in
+{
+	my ($dir, @command) = @_;
+	my $output = '';
+
+	IPC::Run::run(
+		\@command, '<', '/dev/null', '>', \$output, '2>&1',
+		init => sub { chdir $dir or die "$dir: $!" },
+		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
+	return $output;
+}
+
+# Check the model with these macros.
+sub check
+{
+	my ($name, @macros) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my @define = map { "-D$_" } @macros;
+	my %result = (dir => $dir, define => \@define);
+	# those that stop at an assertion are quick anyway
+	my $optimize = grep({ $_ eq 'UNIQUE_ONLY' } @macros) ? '-O0' : '-O2';
+
+	my $output = run_in($dir, 'spin', @define, '-a', $model);
+	# all interleavings, none left out as equivalent; give up at 2 GB
+	$output .= run_in($dir, $ENV{CC} // 'cc', $optimize, '-DSAFETY',
+		'-DNOREDUCE', '-DMEMLIM=2000', '-o', 'pan', 'pan.c');
+	$output .= run_in($dir, "$dir/pan", "-m$depth", '-w22')
+	  if -x "$dir/pan";
+
+	$result{output} = $output;
+	($result{errors}) = $output =~ /, errors: (\d+)$/m;
+	($result{assertion}) = $output =~ /^pan:\d+: assertion violated\s+(.*) \(at depth/m;
+	# one that was cut short says so, in one of these ways
+	$result{complete} = defined $result{errors} &&
+	  $output !~ /not completed|max search depth too small|out of memory|MEMLIM|truncated|too large/;
+
+	my ($states) = $output =~ /^\s*(\S+) states, stored/m;
+	my ($memory) = $output =~ /^\s*(\S+)\s+total actual memory usage/m;
+	my ($time) = $output =~ /elapsed time (\S+) seconds/;
+	note(sprintf '%s (%s): %s states, %s s, %s MB', $name, join(' ', @macros),
+		map { $_ // '?' } $states, $time, $memory);
+	return \%result;
+}
+
+# Show why it did not run, or the steps that lead to an assertion that failed.
+sub show
+{
+	my ($result) = @_;
+
+	diag($result->{output});
+	return unless -e "$result->{dir}/mark.pml.trail";
+	my $steps = run_in($result->{dir}, 'spin', @{ $result->{define} },
+		'-t', '-p', '-k', 'mark.pml.trail', $model);
+	foreach my $step (split /\n/, $steps)
+	{
+		next unless $step =~ /proc +(\d+) \((\w+).*?:(\d+) \(state.*\t\[(.*)\]/;
+		my ($process, $name, $line, $statement) = ($1, $2, $3, $4);
+		diag("line $line\t$name $process\t$statement")
+		  unless $statement =~ /^(?:\(1\)|else|break|.*goto.*)$/;
+	}
+	return;
+}
+
+# All states, and in none anything is wrong.  Returns the checker's output.
+sub holds
+{
+	my ($name, @macros) = @_;
+	my $result = check($name, @macros);
+
+	ok($result->{complete} && $result->{errors} == 0, $name)
+	  or show($result);
+	return $result->{output};
+}
+
+# A broken protocol lets an ID be issued twice.  Nothing else is asserted.
+sub rejected
+{
+	my ($name, @macros) = @_;
+	my $result = check($name, 'UNIQUE_ONLY', @macros);
+
+	is($result->{assertion}, '!(issued)', "rejected: $name")
+	  or show($result);
+	return;
+}
+
+# IDs are issued under a condition: what holds then does not hold for want of
+# anything that happens.
+sub issues
+{
+	my ($name, $condition, @macros) = @_;
+	my $result = check($name, 'UNIQUE_ONLY', "NEVER=$condition", @macros);
+
+	# the only assertion besides the one of uniqueness
+	like($result->{assertion} // '', qr/^!\((?!issued\))/, "IDs are issued $name")
+	  or show($result);
+	return;
+}
+
+#
+# The protocol
+#
+# Each with any clock, crashes, clean restarts, and a worker that ends alone.
+#
+holds('one slot', 'TIMES=4');
+holds('two slots', 'SLOTS=2', 'SEQUENCES=1');
+my $output = holds('two slots, and snowflake_advance()', 'TIMES=2', 'SLOTS=2', 'ADVANCE');
+my @unreached = grep { !/"-end-"/ } $output =~ /^\t(\S+:\d+, state \d+, .*)$/mg;
+is("@unreached", '', 'every statement was executed');
+holds('synchronous standby, and snowflake_advance()', 'SYNC', 'ADVANCE');
+holds('asynchronous standby', 'ASYNC');
+
+#
+# IDs are issued whatever happened before
+#
+issues('after a crash', 'started_by==crash');
+issues('after a clean restart', 'started_by==stop');
+issues('after promotion of a synchronous standby', 'started_by==promotion', 'SYNC');
+issues('after promotion of an asynchronous standby', 'started_by==promotion', 'ASYNC');
+issues('after snowflake_advance()', 'advanced', 'ADVANCE');
+issues('after the worker alone ended', 'worker_ended');
+issues('while the worker closes the words', 'limit==0');
+
+#
+# No part of it can be left out
+#
+rejected('the limit is published before the commit', 'PUBLISH_FIRST');
+rejected('words are not raised to the floor', 'NO_FLOOR');
+rejected('the word of a slot that is given back is reset', 'RESET_WORD');
+rejected('words are not closed before the mark is lowered', 'NO_CLOSE');
+rejected('the mark is lowered when it was not read yet', 'CLOSE_UNKNOWN');
+rejected('closed words are left out when the mark is lowered', 'CLOSE_AGAIN');
+rejected('the commit does not wait for the synchronous standby', 'SYNC', 'ASYNC_COMMIT');
+rejected('snowflake_advance() does not raise the words', 'ADVANCE', 'NO_RAISE');
+rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC', 'TRUST_FLOOR');
+
+done_testing();
