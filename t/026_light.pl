@@ -1,0 +1,89 @@
+
+# An idle server writes no WAL and does not wake the worker up; a busy one
+# writes the mark twice a window at most.
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+use FaultTest;
+use SnowflakeTest;
+
+# seconds to look on
+my $idle = 60;
+my $busy = 10;
+
+# as little as possible of what others do
+my $node = snowflake_node('light', <<'CONF');
+autovacuum = off
+checkpoint_timeout = 1h
+snowflake.reserve_window = '500ms'
+CONF
+my $worker = worker_pid($node);
+
+sub wal_position
+{
+	return $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
+}
+
+# What the worker has used: CPU time in ticks, and how often it was on the CPU.
+sub worker_use
+{
+	my @stat = split / /, slurp_file("/proc/$worker/stat") =~ s/^.*\) //r;
+	my @switches = slurp_file("/proc/$worker/status") =~ /ctxt_switches:\s*(\d+)/g;
+
+	return { ticks => $stat[11] + $stat[12], switches => $switches[0] + $switches[1] };
+}
+
+# IDs were drawn, and then are no more
+$node->safe_psql('postgres', 'SELECT count(snowflake_nextval()) FROM generate_series(1, 1000)');
+$node->safe_psql('postgres', 'CHECKPOINT');
+my ($wal, $use) = (wal_position(), worker_use());
+note "idle: WAL at $wal, worker $use->{ticks} ticks, $use->{switches} switches";
+sleep $idle;
+my $after = worker_use();
+is(wal_position(), $wal, "idle for $idle s: no WAL");
+is($after->{ticks}, $use->{ticks}, 'no CPU time of the worker');
+is($after->{switches}, $use->{switches}, 'which was not woken up');
+is(worker_pid($node), $worker, 'and is the same');
+
+# idle in a session that has drawn an ID, and reads its statistics, too
+my $session = session($node);
+$session->query_safe('SELECT snowflake_nextval()');
+($wal, $use) = (wal_position(), worker_use());
+$session->query_safe('SELECT count(*) FROM pg_stat_snowflake_slots; SELECT snowflake_currval(); SELECT * FROM snowflake_layout(); SHOW snowflake.issued_until')
+  foreach 1 .. 10;
+sleep 3;
+is(wal_position(), $wal, 'reading: no WAL');
+is(worker_use()->{switches}, $use->{switches}, 'nor is the worker woken up');
+
+# drawing as fast as can be
+$node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+my $from = wal_position();
+my $began = time();
+my $issued = $session->query_safe(<<SQL);
+DO \$\$BEGIN
+	WHILE clock_timestamp() < now() + interval '$busy s' LOOP
+		PERFORM snowflake_nextval() FROM generate_series(1, 100000);
+	END LOOP;
+END\$\$;
+SELECT sum(issued) FROM pg_stat_snowflake_slots;
+SQL
+my $took = time() - $began;
+my $to = wal_position();
+my ($marks, $stderr) = run_command([ 'pg_waldump', '-p', $node->data_dir . '/pg_wal', '-s', $from, '-e', $to, '--rmgr=Sequence' ]);
+my $n = () = $marks =~ /^rmgr: Sequence/mg;
+my $bytes = $node->safe_psql('postgres', "SELECT pg_wal_lsn_diff('$to', '$from')");
+note "busy: $issued IDs in $took s, $n marks, $bytes bytes of WAL";
+cmp_ok($issued, '>', 1_000_000, 'busy: many IDs');
+cmp_ok($n, '>', 1, 'some marks');
+cmp_ok($n, '<=', $took / 0.25 + 1, 'two a window at most');
+cmp_ok($bytes / $n, '<', 500, 'which are small');
+$session->quit;
+
+$node->stop;
+done_testing();
