@@ -15,6 +15,9 @@ WITH line (section, figure, base, aim_of, op, aim) AS (
     ('batch', 'snowflake_nextval(), 1 a row, ns an ID', NULL, NULL, NULL, NULL),
     ('batch', 'snowflake_nextval(1000), 1 a row, ns an ID', 'snowflake_nextval(), 1 a row, ns an ID', NULL, NULL, NULL),
 
+    ('limit', 'without the limit check, ns a call', NULL, NULL, NULL, NULL),
+    ('limit', 'with the limit check, ns a call', 'without the limit check, ns a call', 'ratio', '<=', 1.03),
+
     ('parallel', 'snowflake_nextval(), 1 backend, million a second', NULL, 'value', '>', 9),
     ('parallel', 'snowflake_nextval(), 1 backend, IDs looked at', NULL, NULL, NULL, NULL),
     ('parallel', 'snowflake_nextval(), 1 backend, of these ahead of the clock', NULL, 'value', '=', 0),

@@ -4,7 +4,7 @@
 #
 #   bench/run.sh [--quick] [--only SECTION] [--rounds N] [--rows N] [--profile]
 #
-#   --only calls|batch|parallel|fill   only that section; may be repeated
+#   --only calls|batch|limit|parallel|fill   only that section; may be repeated
 #   --rounds N    rounds of each section (default 15; 3 of the fills)
 #   --rows N      rows that a fill puts into a table (default 5000000)
 #   --quick       a smoke run of seconds: its figures mean nothing
@@ -38,8 +38,8 @@ while [ $# -gt 0 ]; do
 	esac
 	case $1 in
 		--only)
-			[[ $2 =~ ^(calls|batch|parallel|fill)$ ]] ||
-				die "--only needs calls, batch, parallel or fill, not \"$2\""
+			[[ $2 =~ ^(calls|batch|limit|parallel|fill)$ ]] ||
+				die "--only needs calls, batch, limit, parallel or fill, not \"$2\""
 			[[ " ${sections[*]} " == *" $2 "* ]] || sections+=("$2")
 			shift
 			;;
@@ -58,7 +58,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ ${#sections[@]} -gt 0 ] || sections=(calls batch parallel fill)
+[ ${#sections[@]} -gt 0 ] || sections=(calls batch limit parallel fill)
 
 if [ -n "$quick" ]; then
 	call_rounds=${rounds:-3} call_rows=2000 seconds=0.2 profile_seconds=1
@@ -76,6 +76,7 @@ install_packages gcc libc6-dev make "postgresql-$pg_major" "postgresql-server-de
 finish() {
 	set +e
 	stop_server immediate
+	work=$work/without stop_server immediate
 	rm -rf "$work"
 }
 make_work
@@ -137,6 +138,48 @@ measure_parallel() {
 		while read -r -u 3 backends call; do
 			call_at_once "$call" "$backends" "$round"
 		done 3< <(shuf -e "${calls[@]/#/1 }" "${calls[@]/#/2 }")
+	done
+}
+
+# The same build but for the limit check, in a server of its own: sets without,
+# its socket folder.
+start_without_limit() {
+	local header=$work/without/repo/src/reserve.h
+
+	without=$work/without
+	as_user mkdir -p "$without/repo"
+	tar -C "$repo" --exclude=./.git --exclude='*.o' --exclude='*.so' -cf - . |
+		as_user tar -C "$without/repo" --no-same-owner -xf -
+	as_user sed -i 's/^\treturn time < pg_atomic_read.*limit);/\treturn true;/
+		s/^\treturn time >= pg_atomic_read.*renew_at);/\treturn false;/' "$header"
+	[ "$(grep -cE '^\sreturn (true|false);' "$header")" -eq 2 ] ||
+		die "reserve.h has no limit check to leave out"
+	(
+		repo=$without/repo work=$without
+		make_server_tree
+		build_extension
+		start_server <<-CONF
+			shared_preload_libraries = 'snowflake'
+			snowflake.node_id = 1
+			$settings
+		CONF
+		sql -f "$bench/setup.sql"
+	)
+}
+
+measure_limit() {
+	local round build host
+
+	start_without_limit
+	say "# limit: $call_rounds rounds"
+	for ((round = 0; round <= call_rounds; round++)); do
+		while read -r -u 3 build; do
+			host=$work
+			[ "$build" = with ] || host=$without
+			PGHOST=$host sql -c "SELECT time_calls('snowflake_nextval()', $call_rows)" >"$work/ns"
+			[ "$round" -eq 0 ] ||
+				sql -c "INSERT INTO sample VALUES ('limit', '$build the limit check, ns a call', $round, $(cat "$work/ns"))"
+		done 3< <(shuf -e with without)
 	done
 }
 
@@ -220,6 +263,9 @@ declare -A title=(
 that does next to nothing: what the executor costs."
 	[batch]="Cost of an ID in batches
 As many IDs each way as above; $call_rounds rounds."
+	[limit]="Cost of the limit check
+snowflake_nextval(), 25 calls a row, $call_rows rows, beside a build without the check on a
+server of its own; $call_rounds rounds."
 	[parallel]="One backend and two at once
 25 calls a row for $seconds s from a common instant; $call_rounds rounds. In the same loop the
 last ID of each row, one in 25, is compared with clock_timestamp() right after it was drawn
@@ -291,7 +337,7 @@ profiles() {
 		printf '\nNo perf on this machine.\n'
 		return
 	fi
-	if [[ " ${sections[*]} " =~ \ (calls|batch|parallel)\  ]]; then
+	if [[ " ${sections[*]} " =~ \ (calls|batch|limit|parallel)\  ]]; then
 		for call in 'snowflake_nextval()' 'clock_timestamp()' 'snowflake_nextval(1000)'; do
 			profile "$call, 25 a row" "$(sql -c "SELECT calls_query('$call', 10000)")"
 		done
