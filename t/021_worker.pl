@@ -92,13 +92,14 @@ wait_drawn($draw, 100);
 {
 	# wide enough for the second until the worker is started again
 	alter_system(q(SET snowflake.reserve_window = '5s'));
-	$node->poll_query_until('postgres', 'SELECT setting = \'5000\' FROM pg_settings WHERE name = \'snowflake.reserve_window\'');
-	wait_drawn($draw, 2000);
+	my $reserved = "SELECT to_timestamp(last_value / 1e6) - clock_timestamp() > '3s' FROM snowflake_home.mark";
+	$node->poll_query_until('postgres', $reserved);
 	my $quiet = start_draw($node, sessions => 2, delay => 2);
 	wait_drawn($quiet, 20);
 
 	foreach (1 .. 4)
 	{
+		$node->poll_query_until('postgres', $reserved);
 		my $pid = worker_pid($node);
 		$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 		$node->poll_query_until('postgres',

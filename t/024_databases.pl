@@ -278,6 +278,21 @@ is($node->safe_psql('app', 'SELECT snowflake_nextval() > 0'), 't', 'for good');
 	$faults++;
 }
 
+# The shutdown comes to its end, and after a restart IDs go on from the last.
+sub ends_and_goes_on
+{
+	my ($last) = @_;
+
+	ok(wait_for(sub { !-e $node->data_dir . '/postmaster.pid' }), 'the server has stopped');
+	$node->{_pid} = undef;
+	start_node($node);
+	my $id = $node->safe_psql('app', 'SELECT snowflake_nextval()');
+	cmp_ok($id, '>', $last, 'and IDs flow after the restart');
+	is($node->safe_psql('app', "SELECT snowflake_timestamp($id) - snowflake_timestamp($last) < '1 min'"), 't',
+		'with the right time');
+	return;
+}
+
 #
 # A smart shutdown waits for a session, and the worker fails meanwhile: it comes
 # back, and the session has its IDs.
@@ -295,13 +310,7 @@ is($node->safe_psql('app', 'SELECT snowflake_nextval() > 0'), 't', 'for good');
 	ok(wait_for(sub { session_error($session, 'SELECT snowflake_nextval()')->{sqlstate} eq '' }),
 		'IDs flow again');
 	$_->quit foreach $session, $home;
-	ok(wait_for(sub { !-e $node->data_dir . '/postmaster.pid' }), 'the server has stopped');
-	$node->{_pid} = undef;
-	start_node($node);
-	my $id = $node->safe_psql('app', 'SELECT snowflake_nextval()');
-	cmp_ok($id, '>', $last, 'and IDs flow after the restart');
-	is($node->safe_psql('app', "SELECT snowflake_timestamp($id) - snowflake_timestamp($last) < '1 min'"), 't',
-		'with the right time');
+	ends_and_goes_on($last);
 	$faults++;
 }
 
@@ -327,13 +336,7 @@ is($node->safe_psql('app', 'SELECT snowflake_nextval() > 0'), 't', 'for good');
 	usleep(1_500_000);
 	$node->psql('app', 'SELECT 1');
 	$session->quit;
-	ok(wait_for(sub { !-e $node->data_dir . '/postmaster.pid' }), 'the server has stopped');
-	$node->{_pid} = undef;
-	start_node($node);
-	my $id = $node->safe_psql('app', 'SELECT snowflake_nextval()');
-	cmp_ok($id, '>', $last, 'and IDs flow after the restart');
-	is($node->safe_psql('app', "SELECT snowflake_timestamp($id) - snowflake_timestamp($last) < '1 min'"), 't',
-		'with the right time');
+	ends_and_goes_on($last);
 	$faults++;
 }
 
