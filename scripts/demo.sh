@@ -213,6 +213,19 @@ SELECT count(*)
 $rows;
 SQL
 
+heading "A crash"
+last=$(value 'SELECT snowflake_nextval()')
+say "The server stops as in a crash, and starts again.  How far IDs were drawn is known from"
+say "the durable mark, so the next one is above the last, $last, whatever the clock says:"
+say
+(as_user "$bin/pg_ctl" -D "$work/data" -l "$work/server.log" -w -m immediate restart >/dev/null 8>&- 9<&-)
+show -d postgres <<-'SQL'
+	SELECT to_timestamp(last_value / 1e6) AS durable_mark, clock_timestamp() FROM snowflake_home.mark;
+SQL
+show <<-SQL
+	SELECT id, id > $last AS above, snowflake_timestamp(id) FROM snowflake_nextval() AS id;
+SQL
+
 heading "No duplicates"
 say "$clients new sessions at once draw $((bulk / clients * clients)) more IDs as fast as they can,"
 say "and number them in the order in which they come ..."
