@@ -70,6 +70,7 @@
 
 #define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
 #define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
+#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
 
 /* From the server's timestamps to the mark. */
 #define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
@@ -308,21 +309,26 @@ reserve_accept(void)
 }
 
 /*
- * What a dump takes along.  The words say it exactly, except on a standby and
- * in the first moment after a start: there it goes by this server's clock.
+ * What a dump takes along.  The words say it exactly.  Where nothing is
+ * issued, the mark does, and where that is not known either, as on a standby,
+ * it goes by this server's clock.
  */
 TimestampTz
 reserve_issued_until(void)
 {
+	int64		mark = (int64) pg_atomic_read_u64(&shared->reserve.mark);
 	uint64		last = 0;
 	TimestampTz ts;
 
 	for (int i = 0; i < shared->nslots; i++)
 		last = Max(last, pg_atomic_read_u64(&SLOT(i)->word) >> SEQUENCE_BITS);
 
-	if (pg_atomic_read_u64(&shared->reserve.limit) == 0 ||
-		!clock_timestamp_of_unit(last + 1, &ts))
-		ts = clock_read() + snowflake_max_drift * INT64CONST(1000);
+	if (!reserve_is_open() || !clock_timestamp_of_unit(last + 1, &ts))
+	{
+		ts = mark - UNIX_EPOCH_US;
+		if (mark == 0 || !IS_VALID_TIMESTAMP(ts))
+			ts = clock_read() + MAX_DRIFT_US;
+	}
 	return ts;
 }
 
@@ -461,8 +467,8 @@ read_mark(void)
  * They are a setting of the home database, as in "ALTER DATABASE postgres SET
  * snowflake.recorded = 'time:41 ... since 2020-01-01 00:00:00+00'".  That
  * stands in a catalog that all databases share, so it also tells that
- * "snowflake.database" was changed; it goes with pg_upgrade and pg_dumpall; and
- * unlike a table it is in nobody's publication.
+ * "snowflake.database" was changed; it goes with pg_upgrade; and unlike a table
+ * it is in nobody's publication.
  */
 static void
 record(void)
@@ -572,7 +578,7 @@ publish(int64 mark)
 	Reserve    *reserve = &shared->reserve;
 	uint64		limit = Max(time_of_mark(mark, false), 1);
 
-	reserve->mark = mark;
+	pg_atomic_write_u64(&reserve->mark, (uint64) mark);
 	pg_atomic_write_u64(&reserve->renew_at,
 						limit > MAX_TIME ? PG_UINT64_MAX :
 						limit - Min(limit, window_units() / 2));
@@ -589,6 +595,7 @@ publish(int64 mark)
 static bool
 recover(bool asked, bool accept)
 {
+	bool		found;
 	bool		recorded;
 	int64		mark = 0;
 	uint64		floor;
@@ -600,10 +607,14 @@ recover(bool asked, bool accept)
 				 errmsg("the server is shutting down")));
 
 	begin("reading the durable mark");
-	recorded = check_recorded(accept);
-	if (OidIsValid(get_extension_oid(HOME_EXTENSION, true)))
+	found = OidIsValid(get_extension_oid(HOME_EXTENSION, true));
+	if (found)
+	{
 		mark = read_mark();
-	else if (recorded)
+		pg_atomic_write_u64(&shared->reserve.mark, (uint64) mark);
+	}
+	recorded = check_recorded(accept);
+	if (recorded && !found)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("the durable mark is lost: database \"%s\" had it, and now has no extension \"" HOME_EXTENSION "\"",
@@ -727,7 +738,7 @@ reserve_close(void)
 		run("SELECT setval('" MARK "', $1) FROM " MARK
 			" WHERE last_value = $2",
 			INT8OID, Int64GetDatum(mark_of_time(last + 1)),
-			INT8OID, Int64GetDatum(reserve->mark));
+			INT8OID, Int64GetDatum((int64) pg_atomic_read_u64(&reserve->mark)));
 	}
 	SPI_finish();
 	PopActiveSnapshot();

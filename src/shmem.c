@@ -68,6 +68,7 @@ shmem_startup(void)
 		pg_atomic_init_u64(&reserve->renew_at, 0);
 		pg_atomic_init_u64(&reserve->floor, 0);
 		pg_atomic_init_u64(&reserve->advanced, 0);
+		pg_atomic_init_u64(&reserve->mark, 0);
 		pg_atomic_init_u64(&reserve->wanted, 0);
 		pg_atomic_init_u64(&reserve->advance_to, 0);
 		pg_atomic_init_u32(&reserve->accept, 0);

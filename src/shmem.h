@@ -141,8 +141,11 @@ typedef struct Reserve
 	bool		started;
 	bool		mark_found;
 
-	/* The mark that was last made durable.  The worker's own. */
-	int64		mark;
+	/*
+	 * The mark that was last read or made durable, 0 when none was.  Written
+	 * by the worker alone, read by anyone.
+	 */
+	pg_atomic_uint64 mark;
 
 	/*
 	 * What the worker failed with and its hint, '' after it did not fail.
