@@ -23,6 +23,10 @@ our @EXPORT = qw(
   stop_draw
   drawn
   wait_drawn
+  sqlstates
+  stay
+  draw_one
+  issues_nothing
   new_ledger
   try_sql
   busy_backend
@@ -275,6 +279,9 @@ sub stop_draw
 
 	return $handle->{report} if $handle->{report};
 
+	# it has its signal handler when it has made its file
+	wait_for(sub { -e $handle->{ids} || !kill 0, $handle->{pid} })
+	  if exists $handle->{ids};
 	my $status = stop_process($handle);
 	die "$handle->{name} failed ($status): " . said($handle) if $status != 0;
 
@@ -302,6 +309,77 @@ sub stop_draw
 	close delete $handle->{fh} if $handle->{fh};
 	$handle->{report} = \%report;
 	return \%report;
+}
+
+# The SQLSTATEs of the errors that a draw has met, once it is stopped.
+sub sqlstates
+{
+	my ($handle) = @_;
+
+	return join ' ', sort keys %{ stop_draw($handle)->{errors} };
+}
+
+# A session that stays connected for long.
+sub stay
+{
+	my ($node, $dbname) = @_;
+	my $session = session($node, $dbname);
+
+	$session->set_query_timer_restart;
+	return $session;
+}
+
+# Draw one ID.  Returns it, or '', and the error.
+sub draw_one
+{
+	my ($session) = @_;
+
+	$session->{stderr} = '';
+	my $id = $session->query('SELECT snowflake_nextval()');
+	my $error = psql_error($session->{stderr});
+	$session->{stderr} = '';
+	return ($id, $error);
+}
+
+# The clock is behind the mark: nobody gets an ID, neither in this session nor in
+# others, of that database.
+sub issues_nothing
+{
+	my ($node, $session, $ledger, $name, $dbname) = @_;
+	my ($id, $error, @ids);
+
+	# the worker reads the mark a moment after the start
+	foreach (1 .. 50)
+	{
+		($id, $error) = draw_one($session);
+		push @ids, $id if $id ne '';
+		last if $error->{message} !~ /could not be raised/;
+	}
+
+	my $clients = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'draw'";
+	my $others = $node->safe_psql('postgres', $clients);
+	my $draw = start_draw($node, sessions => 4, dbname => $dbname // 'postgres');
+	$node->poll_query_until('postgres', "SELECT ($clients) >= $others + 4")
+	  or die 'nobody draws';
+	foreach (1 .. 3)
+	{
+		($id, $error) = draw_one($session);
+		push @ids, $id if $id ne '';
+	}
+	is("$error->{sqlstate}: $error->{message}",
+		'55000: cannot generate a snowflake ID: the clock is behind the last ID',
+		"$name: an error");
+	like(
+		$error->{detail},
+		qr/^The clock shows .*\. The next unused time unit begins at .*, which is \d+ ms ahead; "snowflake\.max_drift" allows 100 ms\./,
+		"$name: that shows both times");
+	is(sqlstates($draw), '55000', "$name: that all get");
+	is(stop_draw($draw)->{ids} + @ids, 0, "$name: nothing is issued");
+
+	# if anything was
+	$ledger->add($draw);
+	$ledger->add_ids("$name, too early", @ids);
+	return;
 }
 
 # The same, to read.
