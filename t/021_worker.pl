@@ -208,9 +208,10 @@ sub run_prlimit
 		usleep(50_000);
 	}
 	is($error->{sqlstate}, '55000', 'cannot fork: an error');
+	ok(wait_for(sub { slurp_file($node->logfile) =~ /could not fork worker process/ }),
+		'cannot fork: it was that');
 	like($error->{detail}, qr/The background worker failed in database "postgres": terminating background worker|is not running/,
 		'cannot fork: says why');
-	like(slurp_file($node->logfile), qr/could not fork worker process/, 'cannot fork: it was that');
 	is(system('prlimit', '--pid', $postmaster, "--nproc=$limit:"), 0, 'processes again');
 	$session->quit;
 	flows('cannot fork');
