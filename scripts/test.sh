@@ -22,15 +22,34 @@ find_major
 install_packages gcc libc6-dev make procps "postgresql-$pg_major" \
 	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime spin
 
+# Servers that were killed and not started again, and libfaketime in them,
+# leave shared memory behind.  Remove what is the user's, was made since the
+# start, and nobody is attached to.
+remove_shared_memory() {
+	local uid file id
+
+	uid=$(as_user id -u)
+	awk -v uid="$uid" -v since="$started" \
+		'NR > 1 && $4 < 4096 && $7 == 0 && $8 == uid && $14 >= since {print $2}' \
+		/proc/sysvipc/shm | while read -r id; do as_user ipcrm -m "$id"; done
+	find /dev/shm -maxdepth 1 -type f -uid "$uid" -newermt "@$started" \
+		\( -name 'PostgreSQL.*' -o -name 'faketime_shm_*' -o -name 'sem.faketime_sem_*' \) |
+		while read -r file; do
+			grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
+		done
+}
+
 finish() {
 	set +e
 	stop_server immediate
+	remove_shared_memory
 	if [ -n "$keep" ]; then
 		say "Kept: $work"
 	else
 		rm -rf "$work"
 	fi
 }
+started=$(date +%s)
 make_work
 trap finish EXIT
 trap 'exit 130' INT TERM

@@ -621,7 +621,7 @@ SQL
 	($id) = call($server, '1min');
 	push @ids, $id;
 	is(scalar(grep { /^\d+\z/ } @ids), 3, 'each way out leads to an ID');
-	my $floor = ($mark / 1_000_000 - $epoch) * 1000;
+	my $floor = $mark / 1000 - $epoch * 1000;    # whole milliseconds
 	is(scalar(grep { time_of($server, $_) >= $floor } @ids),
 		3, 'at or above the mark');
 	is($server->{ledger}->duplicates, 0, 'none that was drawn before');
