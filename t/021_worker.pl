@@ -208,7 +208,7 @@ sub run_prlimit
 		usleep(50_000);
 	}
 	is($error->{sqlstate}, '55000', 'cannot fork: an error');
-	ok(wait_for(sub { slurp_file($node->logfile) =~ /could not fork worker process/ }),
+	ok(wait_for(sub { slurp_file($node->logfile) =~ /could not fork (background )?worker/ }),
 		'cannot fork: it was that');
 	like($error->{detail}, qr/The background worker failed in database "postgres": terminating background worker|is not running/,
 		'cannot fork: says why');
