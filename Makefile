@@ -6,6 +6,7 @@
 MODULE_big = snowflake
 OBJS = \
 	src/clock.o \
+	src/ddl.o \
 	src/funcs.o \
 	src/generator.o \
 	src/layout.o \

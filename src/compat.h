@@ -11,7 +11,9 @@
 #ifndef SNOWFLAKE_COMPAT_H
 #define SNOWFLAKE_COMPAT_H
 
+#include "catalog/pg_class.h"
 #include "storage/proc.h"
+#include "utils/acl.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
 #include "utils/rangetypes.h"
@@ -59,6 +61,15 @@ compat_make_range(TypeCacheEntry *typcache, RangeBound *lower,
 	return make_range(typcache, lower, upper, empty);
 }
 #define make_range compat_make_range
+
+/* Only for relations, which is what it is asked for here. */
+static inline bool
+object_ownercheck(Oid classid, Oid objectid, Oid roleid)
+{
+	Assert(classid == RelationRelationId);
+	(void) classid;
+	return pg_class_ownercheck(objectid, roleid);
+}
 
 #endif							/* PG_VERSION_NUM < 160000 */
 

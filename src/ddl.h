@@ -1,0 +1,39 @@
+/*-------------------------------------------------------------------------
+ *
+ * ddl.h
+ *		Run catalog queries and DDL on behalf of the caller.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_DDL_H
+#define SNOWFLAKE_DDL_H
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * Between ddl_begin() and ddl_end() there is an SPI connection, and the
+ * search path is the catalog and the temporary schema only, so that nothing
+ * that others have put elsewhere is found by a name; statements qualify all
+ * names.  An error cleans up both, with the transaction.
+ */
+extern int	ddl_begin(void);
+extern void ddl_end(int nestlevel);
+
+/* Run a statement, or raise its error.  For DDL. */
+extern void ddl_run(const char *statement);
+
+/*
+ * A relation's name for a statement, with its schema and quotes.
+ */
+extern char *ddl_name(Oid relid);
+
+/*
+ * Raise an ERROR unless the caller owns the relation, as its owner, as a
+ * member of that role, or as a superuser.  To be called before the relation
+ * is locked.
+ */
+extern void ddl_require_owner(Oid relid);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_DDL_H */
