@@ -11,11 +11,13 @@ OBJS = \
 	src/generator.o \
 	src/layout.o \
 	src/module.o \
+	src/ranges.o \
 	src/reserve.o \
 	src/settings.o \
 	src/shmem.o \
 	src/slots.o \
 	src/stats.o \
+	src/support.o \
 	src/worker.o
 
 EXTENSION = snowflake snowflake_home

@@ -32,6 +32,22 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_currval() IS
 'the last snowflake ID that this session drew';
 
+--
+-- Reading, and putting together
+--
+-- STABLE and not IMMUTABLE, since the result depends on snowflake.epoch and
+-- snowflake.layout.  These are fixed while a server runs, so the planner may
+-- evaluate them all the same; it learns so from the support function.
+--
+
+CREATE FUNCTION snowflake_settings_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'snowflake_settings_support'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_settings_support(internal) IS
+'planner support: evaluate calls with constant arguments when planned';
+
 CREATE FUNCTION snowflake_compose(
     ts timestamptz,
     node integer,
@@ -39,17 +55,11 @@ CREATE FUNCTION snowflake_compose(
     sequence integer)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_compose'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
 
 COMMENT ON FUNCTION snowflake_compose(timestamptz, integer, integer, integer) IS
 'put a snowflake ID together from its fields, the inverse of snowflake_parse';
-
---
--- Reading
---
--- STABLE and not IMMUTABLE, since the result depends on snowflake.epoch and
--- snowflake.layout.
---
 
 CREATE FUNCTION snowflake_parse(
     id bigint,
@@ -66,7 +76,8 @@ COMMENT ON FUNCTION snowflake_parse(bigint) IS
 CREATE FUNCTION snowflake_timestamp(id bigint)
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'snowflake_timestamp'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
 
 COMMENT ON FUNCTION snowflake_timestamp(bigint) IS
 'the time in a snowflake ID: the start of the time unit in which it was drawn';
@@ -74,7 +85,8 @@ COMMENT ON FUNCTION snowflake_timestamp(bigint) IS
 CREATE FUNCTION id_range_for(ts timestamptz)
 RETURNS int8range
 AS 'MODULE_PATHNAME', 'id_range_for_instant'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
 
 COMMENT ON FUNCTION id_range_for(timestamptz) IS
 'all snowflake IDs of the time unit that holds an instant';
@@ -82,7 +94,8 @@ COMMENT ON FUNCTION id_range_for(timestamptz) IS
 CREATE FUNCTION id_range_for(from_ts timestamptz, to_ts timestamptz)
 RETURNS int8range
 AS 'MODULE_PATHNAME', 'id_range_for_bounds'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
 
 COMMENT ON FUNCTION id_range_for(timestamptz, timestamptz) IS
 'all snowflake IDs with a time from from_ts to before to_ts';
@@ -90,10 +103,59 @@ COMMENT ON FUNCTION id_range_for(timestamptz, timestamptz) IS
 CREATE FUNCTION id_range_for(period tstzrange)
 RETURNS int8range
 AS 'MODULE_PATHNAME', 'id_range_for_period'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
 
 COMMENT ON FUNCTION id_range_for(tstzrange) IS
 'all snowflake IDs with a time in a period';
+
+CREATE FUNCTION snowflake_first_id(period tstzrange)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_first_id'
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
+
+COMMENT ON FUNCTION snowflake_first_id(tstzrange) IS
+'the smallest snowflake ID with a time in a period; 0 when none can be';
+
+CREATE FUNCTION snowflake_last_id(period tstzrange)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_last_id'
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
+
+COMMENT ON FUNCTION snowflake_last_id(tstzrange) IS
+'the largest snowflake ID with a time in a period; -1 when none can be';
+
+CREATE FUNCTION snowflake_in_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'snowflake_in_support'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_in_support(internal) IS
+'planner support: see id <@ period as id >= first AND id < end';
+
+CREATE FUNCTION snowflake_in(id bigint, period tstzrange)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'snowflake_in'
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_in_support;
+
+COMMENT ON FUNCTION snowflake_in(bigint, tstzrange) IS
+'is the time of a snowflake ID in a period?';
+
+-- No commutator: with an operator tstzrange @> bigint the server would read
+-- the text in period @> '2026-11-21' as a bigint.
+CREATE OPERATOR <@ (
+    LEFTARG = bigint,
+    RIGHTARG = tstzrange,
+    FUNCTION = snowflake_in,
+    RESTRICT = contsel,
+    JOIN = contjoinsel
+);
+
+COMMENT ON OPERATOR <@ (bigint, tstzrange) IS
+'is the time of a snowflake ID in a period?';
 
 --
 -- Running it

@@ -42,6 +42,53 @@ SELECT count(*) AS compared,
                               (snowflake_timestamp(id) <@ period)) AS same
 FROM periods, ids;
 
+-- id <@ period says the same as snowflake_timestamp(id) <@ period, in each of the
+-- ways in which it is evaluated: by the bounds of a period that is read, by
+-- those of one that is known when planned, by a call of the function (an ID
+-- that might be drawn is not looked at twice); with its negation and NULLs
+CREATE TEMP TABLE ids AS
+SELECT unit << 22 | low AS id
+FROM unnest('{0,1,2,3,4,5,6,7,2199023255550,2199023255551}'::bigint[]) unit,
+     unnest('{0,1,4194303}'::bigint[]) low
+UNION ALL VALUES (NULL::bigint);
+INSERT INTO periods VALUES ('empty'), (NULL);
+SELECT count(*) AS compared,
+       count(*) FILTER (WHERE id <@ period IS NOT DISTINCT FROM snowflake_timestamp(id) <@ period) AS read,
+       count(*) FILTER (WHERE (NOT id <@ period) IS NOT DISTINCT FROM (NOT snowflake_timestamp(id) <@ period)) AS negated,
+       count(*) FILTER (WHERE snowflake_in(id + trunc(random())::bigint, period)
+                              IS NOT DISTINCT FROM snowflake_timestamp(id) <@ period) AS called
+FROM periods, ids;
+CREATE FUNCTION differ_when_known(condition text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    p record;
+    found bigint;
+    differ bigint = 0;
+BEGIN
+    FOR p IN SELECT period FROM periods LOOP
+        EXECUTE format('SELECT count(*) FROM ids WHERE (' || condition || ')
+                        IS DISTINCT FROM (snowflake_timestamp(id) <@ %1$L::tstzrange)', p.period) INTO found;
+        differ := differ + found;
+        -- as a condition too, not only as a value
+        EXECUTE format('SELECT abs((SELECT count(*) FROM ids WHERE ' || condition || ')
+                               - (SELECT count(*) FROM ids WHERE snowflake_timestamp(id) <@ %1$L::tstzrange))', p.period) INTO found;
+        differ := differ + found;
+    END LOOP;
+    RETURN differ;
+END $$;
+SELECT differ_when_known('id <@ %1$L::tstzrange') AS known,
+       differ_when_known('NOT NOT id <@ %1$L::tstzrange') AS negated,
+       differ_when_known('snowflake_in(period => %1$L::tstzrange, id => id)') AS named,
+       differ_when_known('id BETWEEN snowflake_first_id(%1$L) AND snowflake_last_id(%1$L)') AS between;
+SELECT snowflake_first_id(period), snowflake_last_id(period), count(*) FROM periods GROUP BY 1, 2 ORDER BY 1, 2;
+-- what is no ID is in no period
+SELECT -1::bigint <@ tstzrange(NULL, NULL) AS known, -1::bigint <@ period AS read,
+       snowflake_in(trunc(random())::bigint - 1, period) AS called
+FROM (SELECT tstzrange(NULL, NULL) AS period OFFSET 0) p;
+-- an untyped text beside a bigint is a period
+SELECT id <@ '[2020-01-01 00:00:00.003+00,2020-01-01 00:00:00.004+00)' AS inside, count(*) FROM ids GROUP BY 1 ORDER BY 1;
+SELECT 1::bigint <@ '[1,5)';
+DROP FUNCTION differ_when_known;
+
 -- periods that follow each other do not overlap, wherever they are cut
 SELECT count(*) AS cuts, bool_and(upper(id_range_for(a, b)) = lower(id_range_for(b, c))) AS seamless
 FROM (SELECT t AS a, t + interval '2 ms' + n * interval '100 us' AS b, t + interval '6 ms' AS c

@@ -16,7 +16,6 @@
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
-#include "utils/typcache.h"
 
 #include "clock.h"
 #include "compat.h"
@@ -30,9 +29,6 @@ PG_FUNCTION_INFO_V1(snowflake_currval);
 PG_FUNCTION_INFO_V1(snowflake_parse);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
 PG_FUNCTION_INFO_V1(snowflake_compose);
-PG_FUNCTION_INFO_V1(id_range_for_instant);
-PG_FUNCTION_INFO_V1(id_range_for_bounds);
-PG_FUNCTION_INFO_V1(id_range_for_period);
 PG_FUNCTION_INFO_V1(snowflake_layout_info);
 PG_FUNCTION_INFO_V1(snowflake_advance);
 PG_FUNCTION_INFO_V1(snowflake_accept_layout);
@@ -264,110 +260,6 @@ snowflake_compose(PG_FUNCTION_ARGS)
 								getarg_field(fcinfo, 1, FIELD_NODE),
 								getarg_field(fcinfo, 2, FIELD_WORKER),
 								getarg_field(fcinfo, 3, FIELD_SEQUENCE)));
-}
-
-/*
- * Time ranges
- *
- * An ID stands for the instant at which its time unit begins, the one that
- * snowflake_timestamp() returns.  It is in a period when that instant is.
- */
-
-/*
- * The range of the IDs whose time unit is from "from" to before "to".
- */
-static Datum
-make_id_range(int64 from, int64 to)
-{
-	uint64		first;
-	uint64		end;
-	RangeBound	lower = {0};
-	RangeBound	upper = {0};
-
-	if (!layout_sorts_by_time(&snowflake_layout))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("snowflake IDs of this server do not sort by time"),
-				 errdetail("In the layout \"%s\" the time is not the highest field, so the IDs of a period are not a range.",
-						   snowflake_layout_text),
-				 errhint("Compare snowflake_timestamp(id) instead.")));
-
-	first = layout_unit_first_id(&snowflake_layout, from);
-	end = layout_unit_first_id(&snowflake_layout, to);
-
-	lower.lower = true;
-	lower.inclusive = true;
-	lower.val = Int64GetDatum((int64) first);
-
-	/* 2^63, which a bigint cannot say, is where bigint itself ends. */
-	upper.infinite = end > (uint64) PG_INT64_MAX;
-	upper.val = Int64GetDatum((int64) end);
-
-	return RangeTypePGetDatum(make_range(lookup_type_cache(INT8RANGEOID,
-														   TYPECACHE_RANGE_INFO),
-										 &lower, &upper, first >= end, NULL));
-}
-
-/* the first time unit that begins at an instant or later; only after it */
-static int64
-unit_from(TimestampTz ts, bool inclusive)
-{
-	int64		since_epoch = clock_since_epoch(ts);
-
-	if (inclusive)
-		return layout_unit_ceil(&snowflake_layout, since_epoch);
-	return layout_unit_floor(&snowflake_layout, since_epoch) + 1;
-}
-
-/* id_range_for(ts): the time unit that holds an instant */
-Datum
-id_range_for_instant(PG_FUNCTION_ARGS)
-{
-	int64		unit = layout_unit_floor(&snowflake_layout,
-										 clock_since_epoch(PG_GETARG_TIMESTAMPTZ(0)));
-
-	PG_RETURN_DATUM(make_id_range(unit, unit + 1));
-}
-
-/* id_range_for(from_ts, to_ts): [from_ts, to_ts) */
-Datum
-id_range_for_bounds(PG_FUNCTION_ARGS)
-{
-	TimestampTz from = PG_GETARG_TIMESTAMPTZ(0);
-	TimestampTz to = PG_GETARG_TIMESTAMPTZ(1);
-
-	if (from > to)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("the start of a period must not be after its end"),
-				 errdetail("The period is from %s to %s.",
-						   pstrdup(timestamptz_to_str(from)),
-						   pstrdup(timestamptz_to_str(to)))));
-
-	PG_RETURN_DATUM(make_id_range(unit_from(from, true), unit_from(to, true)));
-}
-
-/* id_range_for(period): with the period's own bounds */
-Datum
-id_range_for_period(PG_FUNCTION_ARGS)
-{
-	RangeType  *period = PG_GETARG_RANGE_P(0);
-	RangeBound	lower;
-	RangeBound	upper;
-	bool		empty;
-
-	range_deserialize(lookup_type_cache(RangeTypeGetOid(period),
-										TYPECACHE_RANGE_INFO),
-					  period, &lower, &upper, &empty);
-	if (empty)
-		PG_RETURN_DATUM(make_id_range(0, 0));
-
-	PG_RETURN_DATUM(make_id_range(lower.infinite ? PG_INT64_MIN :
-								  unit_from(DatumGetTimestampTz(lower.val),
-											lower.inclusive),
-								  upper.infinite ? PG_INT64_MAX :
-								  unit_from(DatumGetTimestampTz(upper.val),
-											!upper.inclusive)));
 }
 
 /*
