@@ -30,17 +30,27 @@ WITH line (section, figure, base, aim_of, op, aim) AS (
     ('parallel', 'nextval(''a_sequence''), 2 backends, million a second', 'nextval(''a_sequence''), 1 backend, million a second', NULL, NULL, NULL)
 
     UNION ALL
+    (SELECT 'ranges', shape || form, CASE form WHEN ', <@, ms' THEN shape || ', by hand, ms' END,
+            CASE form WHEN ', <@, ms' THEN 'ratio' END, '<=', 1.02
+     FROM unnest(ARRAY['1 row of a minute', 'an hour, count(*)', 'an hour, sum(n)',
+                       'three days and a half, sum(n)', 'the last day up to now(), sum(n)',
+                       'generic plan, an hour, sum(n)', 'join with 24 periods, count(*)'])
+              WITH ORDINALITY AS s (shape, ord),
+          unnest(ARRAY[', by hand, ms', ', <@, ms']) WITH ORDINALITY AS f (form, by)
+     ORDER BY s.ord, f.by)
+
+    UNION ALL
     SELECT fill, key || ', ' || measure,
-           CASE WHEN key <> 'bigserial' THEN 'bigserial, ' || measure END,
+           CASE key WHEN 'bigserial' THEN NULL WHEN 'bigserial and created_at' THEN 'snowflake, ' ELSE 'bigserial, ' END || measure,
            CASE WHEN key = 'snowflake' THEN 'ratio' END, op, aim
     FROM unnest(ARRAY['insert', 'copy', 'pgbench 1', 'pgbench 100']) AS fill,
          (VALUES ('rows a second', '>=', 1.0), ('WAL bytes a row', '<=', 1.02),
                  ('index bytes a row', '<=', 1.02)) AS m (measure, op, aim),
-         unnest(ARRAY['bigserial', 'snowflake', 'gen_random_uuid()', 'uuidv7()']) AS key
+         unnest(ARRAY['bigserial', 'snowflake', 'bigserial and created_at', 'gen_random_uuid()', 'uuidv7()']) AS key
     UNION ALL
     SELECT fill, key || ', leaf density, %', NULL, NULL, NULL, NULL
     FROM unnest(ARRAY['insert', 'copy', 'pgbench 1', 'pgbench 100']) AS fill,
-         unnest(ARRAY['bigserial', 'snowflake', 'gen_random_uuid()', 'uuidv7()']) AS key
+         unnest(ARRAY['bigserial', 'snowflake', 'bigserial and created_at', 'gen_random_uuid()', 'uuidv7()']) AS key
 ),
 asked AS (
     SELECT *, row_number() OVER () AS ord
@@ -73,7 +83,7 @@ SELECT figure AS "measure",
        CASE WHEN value_min < value_max THEN readable(value_min) || ' - ' || readable(value_max) END AS "min - max",
        readable(ratio) AS "ratio",
        CASE WHEN ratio_min < ratio_max THEN readable(ratio_min) || ' - ' || readable(ratio_max) END AS "min - max",
-       CASE WHEN ratio IS NOT NULL THEN split_part(base, ', ', 1) ||
+       CASE WHEN ratio IS NOT NULL THEN CASE WHEN base ~ ', by hand, ms$' THEN 'by hand' ELSE split_part(base, ', ', 1) END ||
             CASE WHEN base ~ ', 1 backend,' THEN ', 1 backend' ELSE '' END END AS "ratio to",
        aim_of || ' ' || op || ' ' || aim AS "aim",
        CASE CASE op WHEN '<=' THEN reached <= aim WHEN '>=' THEN reached >= aim

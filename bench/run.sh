@@ -4,9 +4,10 @@
 #
 #   bench/run.sh [--quick] [--only SECTION] [--rounds N] [--rows N] [--profile]
 #
-#   --only calls|batch|limit|parallel|fill   only that section; may be repeated
+#   --only calls|batch|limit|parallel|ranges|fill   only that section; may be repeated
 #   --rounds N    rounds of each section (default 15; 3 of the fills)
-#   --rows N      rows that a fill puts into a table (default 5000000)
+#   --rows N      rows that a fill puts into a table (default 5000000; the
+#                 partitioned table of "ranges" has four times as many)
 #   --quick       a smoke run of seconds: its figures mean nothing
 #   --profile     profile with perf; done anyway where an aim is missed
 #
@@ -38,8 +39,8 @@ while [ $# -gt 0 ]; do
 	esac
 	case $1 in
 		--only)
-			[[ $2 =~ ^(calls|batch|limit|parallel|fill)$ ]] ||
-				die "--only needs calls, batch, limit, parallel or fill, not \"$2\""
+			[[ $2 =~ ^(calls|batch|limit|parallel|ranges|fill)$ ]] ||
+				die "--only needs calls, batch, limit, parallel, ranges or fill, not \"$2\""
 			[[ " ${sections[*]} " == *" $2 "* ]] || sections+=("$2")
 			shift
 			;;
@@ -58,14 +59,14 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ ${#sections[@]} -gt 0 ] || sections=(calls batch limit parallel fill)
+[ ${#sections[@]} -gt 0 ] || sections=(calls batch limit parallel ranges fill)
 
 if [ -n "$quick" ]; then
 	call_rounds=${rounds:-3} call_rows=2000 seconds=0.2 profile_seconds=1
-	fill_rounds=${rounds:-1} rows=${rows:-20000}
+	fill_rounds=${rounds:-1} rows=${rows:-20000} range_ms=20
 else
 	call_rounds=${rounds:-15} call_rows=40000 seconds=1 profile_seconds=3
-	fill_rounds=${rounds:-3} rows=${rows:-5000000}
+	fill_rounds=${rounds:-3} rows=${rows:-5000000} range_ms=400
 fi
 clients=8
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
@@ -183,19 +184,30 @@ measure_limit() {
 	done
 }
 
+measure_ranges() {
+	say "# ranges: $((4 * rows)) rows"
+	sql -v rows=$((4 * rows)) -f "$bench/ranges.sql"
+	say "# ranges: $call_rounds rounds"
+	sql -c "CALL measure_ranges($call_rounds, $range_ms)"
+}
+
 declare -A key=(
 	[bigserial]='bigserial'
 	[snowflake]='bigint DEFAULT snowflake_nextval()'
 	['gen_random_uuid()']='uuid DEFAULT gen_random_uuid()'
 	['uuidv7()']='uuid DEFAULT uuidv7()'
+	['bigserial and created_at']='bigserial'
 )
-keys=(bigserial snowflake 'gen_random_uuid()')
+keys=(bigserial snowflake 'bigserial and created_at' 'gen_random_uuid()')
 has_uuidv7=$(sql -c "SELECT to_regproc('uuidv7') IS NOT NULL")
 [ "$has_uuidv7" = f ] || keys+=('uuidv7()')
 
 make_table() {
 	sql -c "DROP TABLE IF EXISTS fill" -c "CHECKPOINT" \
 		-c "CREATE TABLE fill (id ${key[$1]} PRIMARY KEY, n integer NOT NULL)"
+	[ "$1" != 'bigserial and created_at' ] ||
+		sql -c "ALTER TABLE fill ADD created_at timestamptz NOT NULL DEFAULT clock_timestamp()" \
+			-c "CREATE INDEX ON fill (created_at)"
 }
 
 insert_statement() { echo "INSERT INTO fill (n) SELECT generate_series(1, $1);"; }
@@ -232,7 +244,7 @@ fill() {
 		     LATERAL (VALUES
 		         ('rows a second', rows / extract(epoch FROM '${to%|*}'::timestamptz - '${from%|*}')),
 		         ('WAL bytes a row', pg_wal_lsn_diff('${to#*|}', '${from#*|}') / rows),
-		         ('index bytes a row', pg_relation_size('fill_pkey') / rows),
+		         ('index bytes a row', pg_indexes_size('fill') / rows),
 		         ('leaf density, %', i.avg_leaf_density)) AS m (measure, value);
 	SQL
 }
@@ -271,6 +283,10 @@ server of its own; $call_rounds rounds."
 last ID of each row, one in 25, is compared with clock_timestamp() right after it was drawn
 (its cost is in the rate); these counts are of all rounds together. clock_timestamp()
 shares nothing between backends: its ratio is what the machine gives two processes."
+	[ranges]="Time ranges: id <@ period beside the condition on bigint written by hand
+$((4 * rows)) rows in 100 partitions, one a day. The two forms take turns for $range_ms ms; $call_rounds rounds.
+Planning is in it, but for the generic plan. By hand is id >= constant AND id < constant for the first
+four, id >= lower(id_range_for(period)) AND id < upper(id_range_for(period)) for the others."
 	[insert]="Fill: INSERT INTO t (n) SELECT generate_series(...)
 $rows rows; $fill_rounds rounds."
 	[copy]="Fill: COPY t (n) FROM a file
@@ -292,7 +308,9 @@ heading() {
 		- All candidates take turns in each round, in changing order. Values and ratios are medians
 		  over the rounds, a ratio being that within a round.
 		- Tables of a fill: (id KEY PRIMARY KEY, n integer NOT NULL); a checkpoint before each. Leaf
-		  density is how full the pages of the index are: 90% where rows come in order.
+		  density is how full the pages of the key's index are: 90% where rows come in order.
+		  "bigserial and created_at" has a column created_at timestamptz DEFAULT clock_timestamp()
+		  with an index, which a snowflake key makes unnecessary.
 		$([ "$has_uuidv7" = t ] || echo "- uuidv7(): not on this server.")
 	TEXT
 }

@@ -92,7 +92,7 @@ sub nodes
 	my $children = delete $node{Plans};
 
 	delete @node{ grep { ref $node{$_} } keys %node };
-	delete @node{ 'Peak Memory Usage', 'Heap Fetches' };
+	delete @node{ 'Peak Memory Usage', 'Heap Fetches', 'Index Searches' };
 	for (values %node)
 	{
 		# the two names of a bound that is not known when planned
