@@ -383,6 +383,19 @@ like(conditions("SELECT FROM event WHERE id <@ tstzrange(clock_timestamp() - int
 like(conditions("SELECT FROM shift s WHERE 911580412239806465 <@ (SELECT t.period FROM shift t WHERE t.name = s.name)"),
 	qr/<@/, 'nor a correlated subquery');
 
+# The other forms that the README shows.
+like(conditions("SELECT * FROM event WHERE id <@ id_range_for('$from', '$to')"),
+	$node->pg_version >= 17 ? qr/id >= '$lo'::bigint AND .*id < '$hi'::bigint/ : qr/id <@ '\[$lo,$hi'::int8range/,
+	'the range of constants is a constant');
+like(conditions("SELECT * FROM event WHERE id <@ id_range_for(now(), now())"),
+	qr/id <@ id_range_for/, 'the range of others is not');
+like(conditions("SELECT * FROM event WHERE id BETWEEN lower(id_range_for('$from', '$to')) AND upper(id_range_for('$from', '$to')) - 1"),
+	qr/id >= '$lo'::bigint AND .*id <= '@{[$hi - 1]}'::bigint/, 'BETWEEN');
+like(conditions("SELECT * FROM event WHERE id <@ tstzrange(snowflake_timestamp($lo), NULL)"),
+	qr/id >= '$lo'::bigint/, 'the time of a known ID is known');
+like(conditions("SELECT * FROM event WHERE id >= snowflake_compose('$from', 0, 0, 0)"),
+	qr/id >= '$lo'::bigint/, 'so is an ID that is put together');
+
 # What would outlive the settings may not depend on them.
 like(error_of("CREATE INDEX ON event (tenant) WHERE id <@ $known")->{message},
 	qr/functions in index predicate must be marked IMMUTABLE/, 'no index predicate');
