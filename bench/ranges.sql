@@ -11,7 +11,7 @@ SELECT format('CREATE TABLE event_%s PARTITION OF event FOR VALUES FROM (%s) TO 
               n, lower(r), upper(r))
 FROM day, id_range_for(begins, begins + interval '1 day') AS r \gexec
 
-SELECT format('INSERT INTO event SELECT %s + i * %s, i FROM generate_series(0, %s - 1) AS i',
+SELECT format('INSERT INTO event SELECT %s + i * %s::bigint, i FROM generate_series(0, %s - 1) AS i',
               lower(r), (upper(r) - lower(r)) / (:rows / 100), :rows / 100)
 FROM day, id_range_for(begins, begins + interval '1 day') AS r \gexec
 

@@ -391,7 +391,8 @@ done
 } >"$report"
 met=$(grep -c '| met' "$report" || true)
 missed=$(grep -c '| MISSED' "$report" || true)
-if [ -n "$profile" ] || { [ -z "$quick" ] && [ "$missed" -gt 0 ]; }; then
+if [ "${sections[*]}" != ranges ] &&
+	{ [ -n "$profile" ] || { [ -z "$quick" ] && [ "$missed" -gt 0 ]; }; }; then
 	say "# profile"
 	profiles >>"$report"
 fi
