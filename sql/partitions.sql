@@ -122,6 +122,8 @@ SELECT lower(r) AS lo, upper(r) AS hi
 FROM id_range_for('2026-10-20 12:00+02', '2026-10-27 12:00+01') r \gset
 CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (:lo) TO (:hi);
 SELECT * FROM snowflake_create_partitions('t', '2026-10-27+00', '2026-11-01+00', '7 days', 'Europe/Berlin');
+DROP TABLE t_2026_10_27;
+SELECT * FROM snowflake_create_partitions('t', '2026-10-27 15:00+00', '2026-11-01+00', '7 days', 'Europe/Berlin');
 -- from before it, it would be another step
 SELECT * FROM error_of($$SELECT * FROM snowflake_create_partitions('t', '2026-10-18+00', '2026-11-01+00', '7 days', 'Europe/Berlin')$$) \gx
 DROP TABLE t;
@@ -400,9 +402,10 @@ DROP FOREIGN DATA WRAPPER dummy CASCADE;
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
 CREATE TABLE t_default PARTITION OF t DEFAULT;
 CREATE TABLE t_negative PARTITION OF t FOR VALUES FROM (MINVALUE) TO (-5);
+CREATE TABLE t_zero PARTITION OF t FOR VALUES FROM (-5) TO (0);
 SELECT count(*) FROM snowflake_create_partitions('t', '2026-11-01+00', '2026-11-06+00', '1 day');
 CREATE TABLE t_open PARTITION OF t FOR VALUES FROM (9000000000000000000) TO (MAXVALUE);
-INSERT INTO t SELECT -7 UNION ALL SELECT -5 UNION ALL SELECT snowflake_compose(ts, 0, 0, 0)
+INSERT INTO t SELECT -7 UNION ALL SELECT -5 UNION ALL SELECT 0 UNION ALL SELECT snowflake_compose(ts, 0, 0, 0)
 FROM generate_series(timestamptz '2026-11-02+00', '2026-11-05 23:00+00', '1 hour') ts;
 SELECT partition, starts, ends, from_id, to_id, rows FROM snowflake_partitions('t', exact => true);
 ANALYZE t;
@@ -420,7 +423,7 @@ SELECT partition, done FROM snowflake_drop_partitions('t', '2026-11-02 23:59:59.
 SELECT partition, done FROM snowflake_drop_partitions('t', '2026-11-02 23:59:59.9995+00', dry_run => true);
 SELECT partition, done FROM snowflake_drop_partitions('t', '2026-11-04 12:00+00');
 SELECT partition, starts, ends, rows FROM snowflake_partitions('t', exact => true);
--- the default partition, and those without an end in time, stay whatever is asked
+-- the default partition, and those without IDs or without an end, stay whatever is asked
 SELECT partition, done FROM snowflake_drop_partitions('t', '2200-01-01');
 SELECT partition FROM snowflake_partitions('t');
 SELECT * FROM snowflake_drop_partitions('t', NULL);

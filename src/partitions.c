@@ -1094,25 +1094,22 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 
 /*
  * Leave only those that end at an instant or before it.  Returns how many.
- * Not those without an end in time: the default partition, and bounds outside
- * of the ID space.
+ * Not those without an end in time: the default partition, those up to
+ * MAXVALUE, and those of negative numbers, in which no snowflake ID can be.
  */
 static int
 keep_ended(Partition *partitions, int npartitions, TimestampTz before)
 {
-	int64		unit = unit_from(before);
-	uint64		end = layout_unit_first_id(&snowflake_layout, unit);
+	uint64		end = layout_unit_first_id(&snowflake_layout, unit_from(before));
 	int			n = 0;
 
-	if (unit < 0)
-		return 0;
 	for (int i = 0; i < npartitions; i++)
 	{
 		Partition  *partition = &partitions[i];
 
 		if (!partition->is_default &&
 			partition->to.kind == PARTITION_RANGE_DATUM_VALUE &&
-			partition->to.id >= 0 && (uint64) partition->to.id <= end)
+			partition->to.id > 0 && (uint64) partition->to.id <= end)
 			partitions[n++] = *partition;
 	}
 	return n;
