@@ -241,6 +241,23 @@ SELECT * FROM snowflake_drop_partitions('t', '2026-11-01+00', dry_run => true);
 SELECT * FROM snowflake_partitions('t', exact => true);
 SELECT snowflake_drop_partitions('t', '2026-11-01+00');
 ROLLBACK;
+-- locks on the table: creating lets others read and write; where nothing is
+-- dropped, none is kept that two who drop could wait for
+CREATE VIEW locks AS SELECT mode FROM pg_locks WHERE relation = 't'::regclass AND pid = pg_backend_pid() ORDER BY 1;
+BEGIN;
+SELECT count(*) FROM snowflake_create_partitions('t', '2026-11-01+00', '2026-11-03+00', '1 day');
+SELECT * FROM locks;
+COMMIT;
+BEGIN;
+SELECT count(*) FROM snowflake_drop_partitions('t', '2026-11-03+00', dry_run => true);
+SELECT count(*) FROM snowflake_drop_partitions('t', '2026-11-01+00');
+SELECT * FROM locks;
+SELECT count(*) FROM snowflake_partitions('t');
+SELECT * FROM locks;
+SELECT count(*) FROM snowflake_drop_partitions('t', '2026-11-03+00');
+SELECT * FROM locks;
+COMMIT;
+DROP VIEW locks;
 -- a partition that a cursor reads is not dropped
 BEGIN;
 SELECT count(*) FROM snowflake_create_partitions('t', '2026-11-01+00', '2026-11-03+00', '1 day');

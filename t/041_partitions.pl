@@ -200,6 +200,18 @@ t|t
 END
 
 # again, when the start of a partition is not quite its edge
+my @again;
+foreach my $day (1 .. 7)
+{
+	push @again, split /\n/, sql(<<SQL);
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+SELECT partition FROM snowflake_create_partitions('t', '2026-11-0$day 08:00+00', '2026-11-0$day 09:00+00', '3 days');
+SELECT partition, created FROM snowflake_create_partitions('t', timestamptz '2026-11-0$day 08:00+00' + interval '2 days',
+  timestamptz '2026-11-0$day 09:00+00' + interval '2 days', '3 days');
+DROP TABLE t;
+SQL
+}
+is_deeply(\@again, [ map { ("t_2026_11_0$_", "t_2026_11_0$_|f") } 1 .. 7 ], 'steps of days, begun in any part of a time unit');
 sql('CREATE TABLE t (id bigint) PARTITION BY RANGE (id)');
 my $week = "SELECT partition, created FROM snowflake_create_partitions('t', '%s+00', '%s+00', '7 days', 'Europe/Berlin')";
 is(sql(sprintf $week, '2026-10-20 08:00', '2026-10-21'), 't_2026_10_20|t', 'a week from now');
