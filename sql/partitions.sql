@@ -69,7 +69,7 @@ SELECT step, e.* FROM unnest('{1 month, 1 day, 1 hour}'::interval[]) step,
     edges('2027-01-31 13:47:58.123456+00', '2027-01-31 13:47:58.123456+00'::timestamptz + 1.1 * step, step, 'Asia/Kolkata') e;
 -- zones by other names
 SELECT zone, e.* FROM unnest('{CET,Europe/Berlin,<+02>-02,MSK}'::text[]) zone,
-    edges('2027-06-15 13:00+00', '2027-06-15 14:00+00', '1 day', zone) e;
+    edges('2025-06-15 13:00+00', '2025-06-15 14:00+00', '1 day', zone) e;
 
 -- the anchor is cut down, and a step of several units goes on from there;
 -- month ends and leap years
@@ -99,10 +99,10 @@ SELECT * FROM edges('2026-04-04 14:30+00', '2026-04-04 16:00+00', '1 hour', 'Aus
 SELECT * FROM edges('2021-03-27 12:00+02', '2021-03-29 12:00+03', '1 day', 'Asia/Beirut');
 SELECT * FROM edges('2021-03-28 01:00+03', '2021-03-28 02:00+03', '1 day', 'Asia/Beirut');
 -- midnight comes twice: the day before has both
-SELECT * FROM edges('2026-10-31 12:00-04', '2026-11-01 12:00-05', '1 day', 'America/Havana');
-SELECT * FROM edges('2026-11-01 00:30-04', '2026-11-01 00:31-04', '1 day', 'America/Havana');
-SELECT * FROM edges('2026-11-01 00:30-05', '2026-11-01 00:31-05', '1 day', 'America/Havana');
-SELECT * FROM edges('2026-11-01 00:30-04', '2026-11-01 00:31-04', '1 month', 'America/Havana');
+SELECT * FROM edges('2020-10-31 12:00-04', '2020-11-01 12:00-05', '1 day', 'America/Havana');
+SELECT * FROM edges('2020-11-01 00:30-04', '2020-11-01 00:31-04', '1 day', 'America/Havana');
+SELECT * FROM edges('2020-11-01 00:30-05', '2020-11-01 00:31-05', '1 day', 'America/Havana');
+SELECT * FROM edges('2020-11-01 00:30-04', '2020-11-01 00:31-04', '1 month', 'America/Havana');
 -- steps of days from an anchor before the change
 SELECT * FROM edges('2026-10-20 12:00+02', '2026-11-03 12:00+01', '1 week', 'Europe/Berlin');
 
