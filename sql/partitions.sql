@@ -147,6 +147,8 @@ INSERT INTO t VALUES (0), (9223372036854775807);
 SELECT tableoid::regclass, id FROM t;
 SELECT * FROM error_of($$SELECT snowflake_create_partitions('t', '2089-08-15+00', '2089-10-01 00:00:01+00', '1 month')$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_create_partitions('t', '2019-11-15+00', '2020-02-01+00', '1 month')$$) \gx
+-- also where the first partition of all is there
+SELECT message FROM error_of($$SELECT snowflake_create_partitions('t', '2019-11-15+00', '2020-01-02+00', '1 day', 'America/New_York')$$);
 SELECT message FROM error_of($$SELECT snowflake_create_partitions('t', '4713-01-02 BC', '4712-01-01 BC', '1 ms')$$);
 SELECT message FROM error_of($$SELECT snowflake_create_partitions('t', '4713-01-02 BC', '294276-12-31', '1 day')$$);
 SELECT message FROM error_of($$SELECT snowflake_create_partitions('t', '294276-12-01', '294276-12-31', '1 month')$$);

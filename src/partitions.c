@@ -566,15 +566,16 @@ grid_matches(const Grid *grid, const Partition *partition)
 }
 
 /*
- * Let the grid go on from a partition there is, if that is one step long.
+ * Let the grid go on from a partition there is, if that is one step long and
+ * does not begin after an instant.
  */
 static bool
-grid_continue(Grid *grid, const Partition *partition)
+grid_continue(Grid *grid, const Partition *partition, TimestampTz ts)
 {
 	Grid		try = *grid;
 	TimestampTz start;
 
-	if (partition == NULL || !bound_time(partition->from, &start))
+	if (partition == NULL || !bound_time(partition->from, &start) || start > ts)
 		return false;
 
 	/* its start as it was asked for may be inside of a time unit */
@@ -598,12 +599,16 @@ grid_start(Grid *grid, TimestampTz ts, Partition *partitions, int npartitions)
 {
 	int64		unit = layout_unit_floor(&snowflake_layout,
 										 clock_since_epoch(ts));
+	Partition  *holder = find_partition(partitions, npartitions,
+										bound_of_unit(unit));
 
 	grid_anchor_cut(grid, ts);
-	if (!grid_continue(grid, find_partition(partitions, npartitions,
-											bound_of_unit(unit))))
-		(void) grid_continue(grid, find_partition(partitions, npartitions,
-												  bound_at(grid_edge(grid, 0))));
+	if (!grid_continue(grid, holder, ts))
+	{
+		holder = find_partition(partitions, npartitions,
+								bound_at(grid_edge(grid, 0)));
+		(void) grid_continue(grid, holder, ts);
+	}
 }
 
 /*
@@ -1209,7 +1214,12 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 	for (int i = 0; i < npartitions; i++)
 	{
 		Partition  *partition = &partitions[i];
-		char	   *name = ddl_name(partition->relid);
+		char	   *name;
+
+		/* as DROP does, but before the name is read, so that it stays */
+		if (!dry_run)
+			LockRelationOid(partition->relid, AccessExclusiveLock);
+		name = ddl_name(partition->relid);
 
 		if (concurrently)
 			drop_step(rsinfo, partition, name,

@@ -234,6 +234,14 @@ CONF
 $node->restart;
 is(sql(sprintf $week, '2026-10-26 22:59', '2026-11-04 08:00'), "t_2026_10_26|t\nt_2026_11_02|t", 'not preloaded');
 
+# a time unit longer than a step of days
+$node->append_conf('postgresql.conf', "snowflake.layout = 'time:30\@90000s node:8'\n");
+$node->restart;
+(undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\n" . create('2026-10-01', '2026-11-01'));
+$error = psql_error($stderr);
+is($error->{sqlstate}, '22023', 'a step smaller than the time unit');
+like($error->{detail}, qr/The time unit .* is 25:00:00/, 'and the error says so');
+
 # a layout that does not sort by time
 $node->append_conf('postgresql.conf', "snowflake.layout = 'node:10 time:41 sequence:12'\n");
 $node->restart;
