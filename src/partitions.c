@@ -21,7 +21,6 @@
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
@@ -82,11 +81,20 @@ typedef struct Wanted
 {
 	Oid			relid;			/* InvalidOid while there is none */
 	char	   *name;			/* without the schema, where there is none */
-	TimestampTz start;			/* the edges, as they were asked for */
-	TimestampTz end;
 	Bound		from;
 	Bound		to;
 } Wanted;
+
+/* What of the parent a new partition is created with. */
+typedef struct Parent
+{
+	Oid			relid;
+	Oid			namespace;
+	Oid			owner;
+	Oid			tablespace;		/* InvalidOid: the default */
+	Oid			access_method;	/* InvalidOid: the default */
+	char	   *name;			/* for a statement */
+} Parent;
 
 /*
  * The edges in time: anchor + n * step.
@@ -427,8 +435,8 @@ grid_init(Grid *grid, const Interval *step, Datum zone)
 	grid->local = step->time == 0;
 	grid->anchor = 0;
 
-	if (INTERVAL_NOT_FINITE(step) || (kinds <= 1 &&
-		(step->month < 0 || step->day < 0 || step->time < 0 || kinds == 0)))
+	if (INTERVAL_NOT_FINITE(step) || kinds == 0 ||
+		(kinds == 1 && (step->month < 0 || step->day < 0 || step->time < 0)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("step must be positive and finite"),
@@ -539,9 +547,9 @@ grid_anchor_cut(Grid *grid, TimestampTz ts)
 														 TimestampGetDatum(grid->anchor)));
 
 	/*
-	 * Where midnight comes twice, or is skipped together with some time before
-	 * it, the server takes a later instant.  Until then it is still the day
-	 * before.
+	 * Where midnight comes twice, or is skipped together with some time
+	 * before it, the server takes a later instant.  Until then it is still
+	 * the day before.
 	 */
 	if (grid_edge(grid, 0) > ts)
 	{
@@ -713,8 +721,6 @@ plan_partitions(const Grid *grid, Oid parent, TimestampTz from, TimestampTz to)
 								   time_str(to))));
 
 			wanted = palloc0(sizeof(Wanted));
-			wanted->start = start;
-			wanted->end = end;
 			wanted->from = bound_at(start);
 			wanted->to = bound_at(end);
 			wanted->name = makeObjectName(get_rel_name(parent), NULL,
@@ -797,17 +803,6 @@ require_names(List *plan, Oid namespace)
 					 errhint("Rename it, or attach it with these bounds.")));
 	}
 }
-
-/* What of the parent a new partition is created with. */
-typedef struct Parent
-{
-	Oid			relid;
-	Oid			namespace;
-	Oid			owner;
-	Oid			tablespace;		/* InvalidOid: the default */
-	Oid			access_method;	/* InvalidOid: the default */
-	char	   *name;			/* for a statement */
-} Parent;
 
 /*
  * Create a partition.  Not by PARTITION OF, which would lock the parent
