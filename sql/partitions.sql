@@ -464,20 +464,20 @@ DROP TABLE t;
 --
 -- Privileges
 --
-CREATE ROLE parts_owner;
-CREATE ROLE parts_member IN ROLE parts_owner;
-CREATE ROLE parts_stranger;
-CREATE SCHEMA parts AUTHORIZATION parts_owner;
+CREATE ROLE regress_snowflake_owner;
+CREATE ROLE regress_snowflake_member IN ROLE regress_snowflake_owner;
+CREATE ROLE regress_snowflake_stranger;
+CREATE SCHEMA parts AUTHORIZATION regress_snowflake_owner;
 GRANT USAGE ON SCHEMA parts TO PUBLIC;
-SET ROLE parts_owner;
+SET ROLE regress_snowflake_owner;
 CREATE TABLE parts.t (id bigint) PARTITION BY RANGE (id);
 SELECT * FROM snowflake_create_partitions('parts.t', '2026-11-01+00', '2026-11-02+00', '1 day');
-SET ROLE parts_member;
+SET ROLE regress_snowflake_member;
 SELECT * FROM snowflake_create_partitions('parts.t', '2026-11-02+00', '2026-11-03+00', '1 day');
 RESET ROLE;
 SELECT * FROM snowflake_create_partitions('parts.t', '2026-11-03+00', '2026-11-04+00', '1 day');
 SELECT relname, relowner::regrole FROM pg_class WHERE relnamespace = 'parts'::regnamespace ORDER BY 1;
-SET ROLE parts_stranger;
+SET ROLE regress_snowflake_stranger;
 SELECT * FROM error_of($$SELECT snowflake_create_partitions('parts.t', '2026-11-01+00', '2026-11-02+00', '1 day')$$) \gx
 SELECT state, message FROM error_of($$SELECT snowflake_drop_partitions('parts.t', '2026-11-05+00')$$);
 SELECT state, message FROM error_of($$SELECT snowflake_drop_partitions('parts.t', '2026-11-05+00', dry_run => true)$$);
@@ -485,19 +485,19 @@ SELECT state, message FROM error_of($$SELECT snowflake_create_partitions('pg_cla
 SELECT partition, starts, rows FROM snowflake_partitions('parts.t');
 SELECT state, message FROM error_of($$SELECT snowflake_partitions('parts.t', exact => true)$$);
 RESET ROLE;
-GRANT SELECT ON parts.t TO parts_stranger;
-SET ROLE parts_stranger;
+GRANT SELECT ON parts.t TO regress_snowflake_stranger;
+SET ROLE regress_snowflake_stranger;
 SELECT partition, rows FROM snowflake_partitions('parts.t', exact => true);
-SET ROLE parts_member;
+SET ROLE regress_snowflake_member;
 SELECT partition, done FROM snowflake_drop_partitions('parts.t', '2026-11-02+00');
 -- an owner who may not create in the schema
 RESET ROLE;
 ALTER SCHEMA parts OWNER TO CURRENT_USER;
-SET ROLE parts_owner;
+SET ROLE regress_snowflake_owner;
 SELECT state, message FROM error_of($$SELECT snowflake_create_partitions('parts.t', '2026-12-01+00', '2026-12-02+00', '1 day')$$);
 RESET ROLE;
 DROP SCHEMA parts CASCADE;
-DROP ROLE parts_owner, parts_member, parts_stranger;
+DROP ROLE regress_snowflake_owner, regress_snowflake_member, regress_snowflake_stranger;
 
 DROP FUNCTION edges, looks;
 DROP DOMAIN id_type;
