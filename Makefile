@@ -11,6 +11,7 @@ OBJS = \
 	src/generator.o \
 	src/layout.o \
 	src/module.o \
+	src/partitions.o \
 	src/ranges.o \
 	src/reserve.o \
 	src/settings.o \
@@ -24,7 +25,7 @@ EXTENSION = snowflake snowflake_home
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse ranges settings mark
+REGRESS = setup nextval parse ranges settings mark partitions
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

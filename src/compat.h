@@ -78,6 +78,9 @@ object_ownercheck(Oid classid, Oid objectid, Oid roleid)
 /* This process's place in the array of all PGPROCs. */
 #define MyProcNumber (MyProc->pgprocno)
 
+/* Intervals are finite before 17. */
+#define INTERVAL_NOT_FINITE(i) ((void) (i), false)
+
 #endif							/* PG_VERSION_NUM < 170000 */
 
 #endif							/* SNOWFLAKE_COMPAT_H */

@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(snowflake_first_id);
 PG_FUNCTION_INFO_V1(snowflake_last_id);
 
 void
-ids_require_order(void)
+ids_require_order(const char *hint)
 {
 	if (!layout_sorts_by_time(&snowflake_layout))
 		ereport(ERROR,
@@ -35,7 +35,19 @@ ids_require_order(void)
 				 errmsg("snowflake IDs of this server do not sort by time"),
 				 errdetail("In the layout \"%s\" the time is not the highest field, so the IDs of a period are not a range.",
 						   snowflake_layout_text),
-				 errhint("Compare snowflake_timestamp(id) instead.")));
+				 errhint("%s", hint)));
+}
+
+void
+period_require_order(TimestampTz from, TimestampTz to)
+{
+	if (from > to)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("the start of a period must not be after its end"),
+				 errdetail("The period is from %s to %s.",
+						   pstrdup(timestamptz_to_str(from)),
+						   pstrdup(timestamptz_to_str(to)))));
 }
 
 IdRange
@@ -43,21 +55,33 @@ ids_of_units(int64 from, int64 to)
 {
 	IdRange		ids;
 
-	ids_require_order();
+	ids_require_order("Compare snowflake_timestamp(id) instead.");
 	ids.first = layout_unit_first_id(&snowflake_layout, from);
 	ids.end = layout_unit_first_id(&snowflake_layout, to);
 	return ids;
 }
 
-/* the first time unit that begins at an instant or later; only after it */
-static int64
-unit_from(TimestampTz ts, bool inclusive)
+int64
+unit_from(TimestampTz ts)
 {
-	int64		since_epoch = clock_since_epoch(ts);
+	return layout_unit_ceil(&snowflake_layout, clock_since_epoch(ts));
+}
 
-	if (inclusive)
-		return layout_unit_ceil(&snowflake_layout, since_epoch);
-	return layout_unit_floor(&snowflake_layout, since_epoch) + 1;
+int64
+unit_after(TimestampTz ts)
+{
+	return layout_unit_floor(&snowflake_layout, clock_since_epoch(ts)) + 1;
+}
+
+/* where the IDs of a period begin at a bound of it, or end */
+static int64
+unit_at(RangeBound bound)
+{
+	TimestampTz ts = DatumGetTimestampTz(bound.val);
+
+	if (bound.infinite)
+		return bound.lower ? PG_INT64_MIN : PG_INT64_MAX;
+	return bound.inclusive == bound.lower ? unit_from(ts) : unit_after(ts);
 }
 
 IdRange
@@ -70,12 +94,7 @@ ids_of_period(TypeCacheEntry *typcache, const RangeType *period)
 	range_deserialize(typcache, period, &lower, &upper, &empty);
 	if (empty)
 		return ids_of_units(0, 0);
-	return ids_of_units(lower.infinite ? PG_INT64_MIN :
-						unit_from(DatumGetTimestampTz(lower.val),
-								  lower.inclusive),
-						upper.infinite ? PG_INT64_MAX :
-						unit_from(DatumGetTimestampTz(upper.val),
-								  !upper.inclusive));
+	return ids_of_units(unit_at(lower), unit_at(upper));
 }
 
 /* as an int8range, without an upper bound where bigint cannot say it */
@@ -113,16 +132,9 @@ id_range_for_bounds(PG_FUNCTION_ARGS)
 	TimestampTz from = PG_GETARG_TIMESTAMPTZ(0);
 	TimestampTz to = PG_GETARG_TIMESTAMPTZ(1);
 
-	if (from > to)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("the start of a period must not be after its end"),
-				 errdetail("The period is from %s to %s.",
-						   pstrdup(timestamptz_to_str(from)),
-						   pstrdup(timestamptz_to_str(to)))));
-
-	PG_RETURN_DATUM(make_id_range(ids_of_units(unit_from(from, true),
-											   unit_from(to, true))));
+	period_require_order(from, to);
+	PG_RETURN_DATUM(make_id_range(ids_of_units(unit_from(from),
+											   unit_from(to))));
 }
 
 /* the IDs of an argument that is a period */

@@ -11,6 +11,7 @@
 #ifndef SNOWFLAKE_RANGES_H
 #define SNOWFLAKE_RANGES_H
 
+#include "datatype/timestamp.h"
 #include "utils/rangetypes.h"
 
 #pragma GCC visibility push(hidden)
@@ -39,9 +40,16 @@ ids_unbounded(IdRange ids)
 }
 
 /*
- * Raise an ERROR where the IDs of a period are not a range.
+ * Raise an ERROR where the IDs of a period are not a range; with this hint.
  */
-extern void ids_require_order(void);
+extern void ids_require_order(const char *hint);
+
+/* Raise an ERROR where a period's start is after its end. */
+extern void period_require_order(TimestampTz from, TimestampTz to);
+
+/* The first time unit that begins at an instant or later; after it. */
+extern int64 unit_from(TimestampTz ts);
+extern int64 unit_after(TimestampTz ts);
 
 /* The IDs whose time unit is from "from" to before "to". */
 extern IdRange ids_of_units(int64 from, int64 to);
