@@ -161,14 +161,16 @@ find_pgbouncer() {
 
 # Find another extension, pg_$1 of the package postgresql-MAJOR-$1: the
 # installed one, else one unpacked into the server tree.  Without it its test
-# fails, but where apt knows no such package it is skipped.
+# fails, except where apt has its lists and knows no such package: then it is
+# skipped.
 find_extension() {
 	local package=postgresql-$pg_major-$1
 
 	if [ -e "$server/usr/share/postgresql/$pg_major/extension/pg_$1.control" ] ||
 		unpack_package "$server" download "$package"; then
 		return 0
-	elif [ -n "${apt_updated:-}" ] && [ -z "$(apt-cache madison "$package")" ]; then
+	elif [ -n "$(apt-cache madison postgresql)" ] &&
+		[ -z "$(apt-cache madison "$package")" ]; then
 		say "SKIPPED: apt knows no package $package"
 		no_package+=" $1"
 	fi

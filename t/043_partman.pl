@@ -327,5 +327,18 @@ my $next = days($premake, $premake);
 ok( wait_for(sub { partitions('events') =~ /^$next$/m }),
 	'its background worker makes the next partition');
 
+#
+# Over to ours: the partitions that there are stay
+#
+my $before = partitions('events') =~ s/\ndefault$//r;
+query(<<'SQL');
+DELETE FROM partman.part_config WHERE parent_table = 'public.events';
+DROP TABLE events_default;
+SELECT snowflake_create_partitions('events', now(), now() + interval '7 days', '1 day', 'UTC');
+SQL
+is( partitions('events'),
+	"$before\n" . days($premake + 1, 7),
+	'snowflake_create_partitions() goes on from there');
+
 $node->stop;
 done_testing();
