@@ -105,26 +105,48 @@ install_packages() (
 	}
 )
 
-# Find pgbouncer, which a test draws through: the installed one, else what apt
-# downloads, unpacked into the work folder with the libraries that are missing.
-# It is not installed, since the package would start a service.  Without it
-# that one test fails, and says why.
+# Unpack a package that a test is about into a folder: the apt-get command that
+# downloads it, with the package as its last word.  Such packages are not
+# installed, since they start services, or would be left behind.
+unpack_package() {
+	local into=$1 archives deb
+
+	shift
+	say "Downloading ${*: -1} ..."
+	archives=$(as_user mktemp -d "$work/apt.XXXXXX")
+	as_user mkdir "$archives/partial"
+	download "$archives" "$@" ||
+		{ [ -z "${apt_updated:-}" ] && (apt_update) && apt_updated=yes &&
+			download "$archives" "$@"; } || {
+		cat "$archives/log" >&2
+		return 1
+	}
+	as_user mkdir -p "$into"
+	for deb in "$archives"/*.deb; do
+		as_user dpkg-deb -x "$deb" "$into"
+	done
+}
+
+# As the user, into a folder of its own, so that root and apt's locks are not
+# needed.
+download() (
+	cd "$1"
+	shift
+	as_user apt-get -qq -y -o Debug::NoLocking=true \
+		-o Dir::Cache::archives="$PWD" "$@" 2>&1 | as_user tee log >/dev/null
+)
+
+# Find pgbouncer, which a test draws through: the installed one, else an
+# unpacked one with the libraries that are missing.  Without it that one test
+# fails, and says why.
 find_pgbouncer() {
-	local dir=$work/pgbouncer deb
+	local dir=$work/pgbouncer
 
 	pgbouncer=$(PATH=$PATH:/usr/sbin type -P pgbouncer || true)
 	[ -z "$pgbouncer" ] || return 0
 
-	say "Downloading pgbouncer ..."
-	as_user mkdir -p "$dir/archives/partial"
-	download_pgbouncer || { (apt_update) && download_pgbouncer; } || {
-		cat "$dir/apt.log" >&2
-		say "apt-get could not download pgbouncer" >&2
-		return 0
-	}
-	for deb in "$dir"/archives/*.deb; do
-		as_user dpkg-deb -x "$deb" "$dir"
-	done
+	unpack_package "$dir" install --download-only --no-install-recommends \
+		pgbouncer || return 0
 	as_user tee "$dir/pgbouncer" >/dev/null <<-WRAPPER
 		#!/bin/sh
 		LD_LIBRARY_PATH=$(find "$dir" -name 'lib*.so.*' -printf '%h\n' | sort -u | paste -sd:)
@@ -137,12 +159,21 @@ find_pgbouncer() {
 	fi
 }
 
-# As the user, into a folder of its own, so that root and apt's locks are not
-# needed.
-download_pgbouncer() {
-	as_user apt-get install --download-only -y -qq --no-install-recommends \
-		-o Debug::NoLocking=true -o "Dir::Cache::archives=$work/pgbouncer/archives" \
-		pgbouncer >"$work/pgbouncer/apt.log" 2>&1
+# Find another extension, pg_$1 of the package postgresql-MAJOR-$1: the
+# installed one, else one unpacked into the server tree.  Without it its test
+# fails, except where apt has its lists and knows no such package: then it is
+# skipped.
+find_extension() {
+	local package=postgresql-$pg_major-$1
+
+	if [ -e "$server/usr/share/postgresql/$pg_major/extension/pg_$1.control" ] ||
+		unpack_package "$server" download "$package"; then
+		return 0
+	elif [ -n "$(apt-cache madison postgresql)" ] &&
+		[ -z "$(apt-cache madison "$package")" ]; then
+		say "SKIPPED: apt knows no package $package"
+		no_package+=" $1"
+	fi
 }
 
 # Make the work folder: the given one where the unprivileged user can reach it

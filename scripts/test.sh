@@ -39,6 +39,9 @@ remove_shared_memory() {
 		done
 }
 
+# Is this TAP test among those to run?
+wanted() { [ ${#tap[@]} -eq 0 ] || [[ ${tap[*]} == *"$1"* ]]; }
+
 finish() {
 	set +e
 	stop_server immediate
@@ -56,9 +59,10 @@ trap 'exit 130' INT TERM
 make_server_tree
 cd "$work"
 pgbouncer=
-if [ ${#tap[@]} -eq 0 ] || [[ ${tap[*]} == *pooler* ]]; then
-	find_pgbouncer
-fi
+no_package=
+wanted pooler && find_pgbouncer
+wanted partman && find_extension partman
+wanted cron && find_extension cron
 
 say "# build, PostgreSQL $pg_major, all warnings as errors"
 build_extension COPT='-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers'
@@ -112,7 +116,7 @@ say "# TAP"
 	(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
 		TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
-		SNOWFLAKE_PGBOUNCER="$pgbouncer" \
+		SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_NO_PACKAGE="$no_package" \
 		prove -v -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
 	echo "$status" >"$work/tap.status"
 } | tee "$work/tap.log" |

@@ -9,12 +9,14 @@ use Exporter 'import';
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
+use Test::More ();
 
 our @EXPORT = qw(
   snowflake_node
   start_node
   set_clock
   forget_mark
+  need_extension
   start_sql
   finish_sql
   psql_error
@@ -98,6 +100,23 @@ SELECT setval('snowflake_home.mark', 0, false);
 \endif
 SQL
 	return;
+}
+
+# The test is about another extension, from Debian's package
+# postgresql-MAJOR-$package.  Without it the test fails, except where
+# scripts/test.sh says that there is no such package.
+sub need_extension
+{
+	my ($extension, $package) = @_;
+	my ($share) = PostgreSQL::Test::Utils::run_command(
+		[ 'pg_config', '--sharedir' ]);
+
+	return if -e "$share/extension/$extension.control";
+	Test::More::plan(
+		skip_all => "Debian has no package of $extension for this server")
+	  if grep { $_ eq $package } split(/ /, $ENV{SNOWFLAKE_NO_PACKAGE} // '');
+	die "$extension is missing: install the package "
+	  . "postgresql-MAJOR-$package of this server version\n";
 }
 
 sub clock_file { return $_[0]->basedir . '/clock'; }
