@@ -139,6 +139,21 @@ CREATE VIEW c.peek AS SELECT last_value FROM c.shared3_id_seq;
 SELECT c.plan('c.shared3', 'id', false);
 DROP TABLE c.shared1, c.shared2;
 
+-- pgEdge's function leaves the sequence of an identity column like this
+CREATE TABLE c.former (id int GENERATED ALWAYS AS IDENTITY, t text);
+UPDATE pg_attribute SET attidentity = '' WHERE attrelid = 'c.former'::regclass AND attname = 'id';
+ALTER TABLE c.former ALTER id SET DEFAULT snowflake.nextval('c.former_id_seq');
+SELECT c.plan('c.former', 'id');
+-- mended
+ALTER TABLE c.former ALTER id DROP DEFAULT;
+UPDATE pg_attribute SET attidentity = 'd' WHERE attrelid = 'c.former'::regclass AND attname = 'id';
+SELECT c.loop('c.former', 'id');
+-- defaults that look much the same
+CREATE FUNCTION snowflake.nextval() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+CREATE TABLE c.alike (a bigint DEFAULT snowflake.nextval(NULL), b bigint DEFAULT snowflake.nextval(), c bigint DEFAULT nextval(NULL), d bigint DEFAULT nextval('c.free'::text::regclass),
+    e bigint DEFAULT nextval('c.free') + 1, f bigint DEFAULT NULL, g int DEFAULT nextval('c.free')::int, h int DEFAULT nextval('c.free')::smallint);
+SELECT a, detail FROM unnest('{a,b,c,d,e,f,g,h}'::name[]) a, snowflake_convert('c.alike', a) WHERE detail LIKE 'the default%' OR detail LIKE '%pgEdge%' OR detail LIKE 'sequence%';
+
 -- temporary and unlogged tables
 CREATE TEMPORARY TABLE tmp (id serial, t text);
 SELECT c.loop('tmp', 'id');

@@ -37,7 +37,7 @@
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "nodes/primnodes.h"
+#include "nodes/nodeFuncs.h"
 #include "parser/parse_func.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
@@ -345,9 +345,8 @@ recognize_default(Conversion *plan, Node *node)
 		return;
 	}
 
-	arg = linitial(func->args);
-	if (list_length(func->args) != 1 || !IsA(arg, Const) ||
-		arg->consttype != REGCLASSOID || arg->constisnull)
+	if (list_length(func->args) != 1 ||
+		exprType(linitial(func->args)) != REGCLASSOID)
 		return;
 
 	if (func->funcid == F_NEXTVAL)
@@ -357,13 +356,18 @@ recognize_default(Conversion *plan, Node *node)
 		char	   *name = get_func_name(func->funcid);
 		char	   *schema = get_namespace_name(get_func_namespace(func->funcid));
 
-		if (name && schema && strcmp(name, "nextval") == 0 &&
-			strcmp(schema, "snowflake") == 0)
-			plan->source = SOURCE_PGEDGE;
+		if (name == NULL || strcmp(name, "nextval") != 0 ||
+			schema == NULL || strcmp(schema, "snowflake") != 0)
+			return;
+		plan->source = SOURCE_PGEDGE;
 	}
-	if (plan->source != SOURCE_OTHER &&
+
+	arg = linitial(func->args);
+	if (IsA(arg, Const) && !arg->constisnull &&
 		get_rel_relkind(DatumGetObjectId(arg->constvalue)) == RELKIND_SEQUENCE)
 		plan->sequence = DatumGetObjectId(arg->constvalue);
+	else if (plan->source == SOURCE_SEQUENCE)
+		plan->source = SOURCE_OTHER;
 }
 
 /*
@@ -1094,7 +1098,7 @@ plan_drop_sequence(Conversion *plan)
 	if (sequenceIsOwned(plan->sequence, DEPENDENCY_INTERNAL, &owner_table, &owner_column))
 	{
 		add_row(plan, ROW_WARNING,
-				psprintf("sequence %s stays: it cannot be dropped before column %s", name,
+				psprintf("sequence %s stays, as what is left of an identity column: it cannot be dropped before column %s, and pg_dump writes what cannot be restored; the README says how to mend that", name,
 						 column_name(owner_table, get_attname(owner_table, owner_column, false))));
 		return;
 	}
