@@ -138,6 +138,19 @@ CREATE TABLE c.shared3 (id bigserial);
 CREATE VIEW c.peek AS SELECT last_value FROM c.shared3_id_seq;
 SELECT c.plan('c.shared3', 'id', false);
 DROP TABLE c.shared1, c.shared2;
+CREATE TABLE c.shared4 (id bigint GENERATED ALWAYS AS IDENTITY);
+CREATE TABLE c.shared5 (id bigint DEFAULT nextval('c.shared4_id_seq'));
+SELECT state, message FROM error_of($$SELECT snowflake_convert('c.shared4', 'id', false)$$);
+SELECT c.plan('c.shared5', 'id', false);
+SELECT c.plan('c.shared4', 'id', false);
+DROP TABLE c.shared4, c.shared5;
+-- of an extension
+CREATE TABLE c.member (id bigserial);
+ALTER EXTENSION snowflake ADD TABLE c.member;
+ALTER EXTENSION snowflake ADD SEQUENCE c.member_id_seq;
+SELECT c.plan('c.member', 'id', false);
+ALTER EXTENSION snowflake DROP SEQUENCE c.member_id_seq;
+ALTER EXTENSION snowflake DROP TABLE c.member;
 
 -- pgEdge's function leaves the sequence of an identity column like this
 CREATE TABLE c.former (id int GENERATED ALWAYS AS IDENTITY, t text);

@@ -34,6 +34,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -750,6 +751,20 @@ check_descendants(Conversion *plan)
 }
 
 /*
+ * pg_dump leaves a table of an extension to its script.
+ */
+static void
+check_extension(Conversion *plan)
+{
+	Oid			extension = getExtensionOfObject(RelationRelationId, plan->relid);
+
+	if (OidIsValid(extension))
+		add_row(plan, ROW_WARNING,
+				psprintf("%s belongs to extension %s: pg_dump does not take the change along",
+						 plan->table, quote_identifier(get_extension_name(extension))));
+}
+
+/*
  * Is the IDs' server able to draw any?
  */
 static void
@@ -1078,6 +1093,62 @@ plan_alter(Conversion *plan, const char *new_default)
 }
 
 /*
+ * What uses a sequence, but for this column's defaults, here and below, as a
+ * list in words.  NULL when nothing does.
+ */
+static char *
+sequence_users(Conversion *plan, Oid sequence)
+{
+	StringInfoData users;
+	uint64		n;
+
+	n = query(psprintf(
+					   "SELECT DISTINCT CASE WHEN r.oid IS NULL THEN pg_describe_object(d.classid, d.objid, d.objsubid)"
+					   "  ELSE pg_describe_object('pg_class'::regclass, r.ev_class, 0) END"
+					   " FROM pg_depend d"
+					   " LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid"
+					   " LEFT JOIN pg_attrdef x ON d.classid = 'pg_attrdef'::regclass AND x.oid = d.objid"
+					   " LEFT JOIN pg_attribute a ON a.attrelid = x.adrelid AND a.attnum = x.adnum"
+					   " WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = %u"
+					   " AND (a.attname = %s AND x.adrelid = ANY (%s)) IS NOT TRUE"
+					   " AND d.deptype <> 'i'"
+					   " ORDER BY 1",
+					   sequence, quote_literal_cstr(plan->column),
+					   oid_array(plan->tree)));
+	if (n == 0)
+		return NULL;
+
+	initStringInfo(&users);
+	for (uint64 i = 0; i < n; i++)
+		appendStringInfo(&users, "%s%s", i > 0 ? ", " : "", value(i, 1));
+	return users.data;
+}
+
+/*
+ * The sequence of an identity column goes with that.  May it?
+ */
+static void
+check_identity_sequence(Conversion *plan)
+{
+	Oid			sequence;
+	char	   *users;
+
+	if (plan->source != SOURCE_IDENTITY ||
+		query(psprintf("SELECT d.objid FROM pg_depend d"
+					   " JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'"
+					   " WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'i'"
+					   " AND d.refclassid = 'pg_class'::regclass AND d.refobjid = %u AND d.refobjsubid = %d",
+					   plan->relid, plan->attnum)) != 1)
+		return;
+	sequence = value_oid(0, 1);
+	users = sequence_users(plan, sequence);
+	if (users)
+		add_error(plan, ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+				  psprintf("sequence %s of the identity column is used by %s",
+						   ddl_name(sequence), users));
+}
+
+/*
  * The sequence that the column drew from: drop it when it is the column's own
  * and nobody else's.
  */
@@ -1085,60 +1156,41 @@ static void
 plan_drop_sequence(Conversion *plan)
 {
 	char	   *name;
+	char	   *users;
+	bool		internal;
 	Oid			owner_table;
 	int32		owner_column;
-	StringInfoData users;
-	uint64		n;
 
 	if (!OidIsValid(plan->sequence))
 		return;
 	name = ddl_name(plan->sequence);
 
-	/* of a former identity column, from which pgEdge's function took that */
-	if (sequenceIsOwned(plan->sequence, DEPENDENCY_INTERNAL, &owner_table, &owner_column))
-	{
-		add_row(plan, ROW_WARNING,
-				psprintf("sequence %s stays, as what is left of an identity column: it cannot be dropped before column %s, and pg_dump writes what cannot be restored; the README says how to mend that", name,
-						 column_name(owner_table, get_attname(owner_table, owner_column, false))));
-		return;
-	}
-	if (!sequenceIsOwned(plan->sequence, DEPENDENCY_AUTO, &owner_table, &owner_column))
-	{
+	internal = sequenceIsOwned(plan->sequence, DEPENDENCY_INTERNAL, &owner_table, &owner_column);
+	if (!internal &&
+		!sequenceIsOwned(plan->sequence, DEPENDENCY_AUTO, &owner_table, &owner_column))
 		add_row(plan, ROW_NOTE,
 				psprintf("sequence %s stays: no column owns it", name));
-		return;
-	}
-	if (owner_table != plan->relid || owner_column != plan->attnum)
-	{
+	else if (owner_table != plan->relid || owner_column != plan->attnum)
 		add_row(plan, ROW_NOTE,
 				psprintf("sequence %s stays: it belongs to column %s", name,
 						 column_name(owner_table, get_attname(owner_table, owner_column, false))));
-		return;
-	}
 
-	n = query(psprintf(
-					   "SELECT DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid)"
-					   " FROM pg_depend d"
-					   " LEFT JOIN pg_attrdef x ON d.classid = 'pg_attrdef'::regclass AND x.oid = d.objid"
-					   " LEFT JOIN pg_attribute a ON a.attrelid = x.adrelid AND a.attnum = x.adnum"
-					   " WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = %u"
-					   " AND (a.attname = %s AND x.adrelid = ANY (%s)) IS NOT TRUE"
-					   " AND d.deptype <> 'i'"
-					   " ORDER BY 1",
-					   plan->sequence, quote_literal_cstr(plan->column),
-					   oid_array(plan->tree)));
-	if (n == 0)
-	{
+	/* pgEdge's function takes the identity from a column, and leaves this */
+	else if (internal)
+		add_row(plan, ROW_WARNING,
+				psprintf("sequence %s stays, as what is left of an identity column: it cannot be dropped before the column, and pg_dump writes what cannot be restored; the README says how to mend that",
+						 name));
+	else if (OidIsValid(getExtensionOfObject(RelationRelationId, plan->sequence)))
+		add_row(plan, ROW_NOTE,
+				psprintf("sequence %s stays: it belongs to extension %s", name,
+						 quote_identifier(get_extension_name(getExtensionOfObject(RelationRelationId, plan->sequence)))));
+	else if ((users = sequence_users(plan, plan->sequence)) != NULL)
+		add_row(plan, ROW_NOTE,
+				psprintf("sequence %s stays: used by %s", name, users));
+	else
 		add_statement(plan, psprintf("DROP SEQUENCE %s", name),
-					  psprintf("ACCESS EXCLUSIVE lock on %s; nothing else in this database depends on it", name));
-		return;
-	}
-
-	initStringInfo(&users);
-	for (uint64 i = 0; i < n; i++)
-		appendStringInfo(&users, "%s%s", i > 0 ? ", " : "", value(i, 1));
-	add_row(plan, ROW_NOTE,
-			psprintf("sequence %s stays: used by %s", name, users.data));
+					  psprintf("ACCESS EXCLUSIVE lock on %s; no other object of this database depends on it, but functions and clients may use it by name",
+							   name));
 }
 
 /*
@@ -1168,6 +1220,7 @@ plan_to_snowflake(Conversion *plan)
 		check_descendants(plan);
 	if (plan->retype)
 		find_dependents(plan);
+	check_identity_sequence(plan);
 
 	if (plan->source == SOURCE_SNOWFLAKE)
 	{
@@ -1366,6 +1419,7 @@ make_plan(Conversion *plan, bool with_ids)
 	plan->with_ids = with_ids;
 	check_target(plan);
 	check_server(plan);
+	check_extension(plan);
 	read_column(plan);
 	read_members(plan);
 	if (plan->to_sequence)
