@@ -244,14 +244,23 @@ $writer->query_safe('COMMIT');
 (undef, $stderr) = finish_sql($run);
 like($stderr, qr/view public.in_the_way uses public.changing.id/, 'and finds the view');
 $node->safe_psql('postgres', 'DROP VIEW in_the_way; DROP TABLE more');
-$writer->query_safe('BEGIN; CREATE TABLE more (id int REFERENCES changing)');
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION is_locked() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND granted AND mode = 'AccessExclusiveLock'
+        AND relation IN (SELECT oid FROM pg_class WHERE relname IN ('changing', 'more'))) < 2
+    THEN RAISE 'not all tables are locked'; END IF;
+END $$;
+SQL
+$writer->query_safe('BEGIN; CREATE TABLE more (id int REFERENCES changing); CREATE EVENT TRIGGER is_locked ON ddl_command_start WHEN TAG IN (\'ALTER TABLE\') EXECUTE FUNCTION is_locked()');
 $run = start_sql($node, "SET application_name = 'convert'; SELECT command FROM snowflake_convert('changing', 'id', false)");
 ok($node->poll_query_until('postgres', $waits), 'it waits for a new foreign key');
 $writer->query_safe('COMMIT');
 ($stdout, $stderr) = finish_sql($run);
 is($stderr, '', 'and goes on');
 like($stdout, qr/^ALTER TABLE public.more ALTER COLUMN id TYPE bigint$/m, 'with the new table, too');
-like($stdout, qr/^LOCK TABLE public.changing, public.more /m, 'which it has locked');
+like($stdout, qr/^LOCK TABLE public.changing, public.more /m, 'which it has locked before it began');
+$node->safe_psql('postgres', 'DROP EVENT TRIGGER is_locked');
 $writer->quit;
 
 #
