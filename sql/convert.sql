@@ -13,7 +13,7 @@ RETURNS TABLE (line text) LANGUAGE sql AS $$
                concat_ws(': ', kind, command) || chr(10) || detail,
                '\(\d+ (bytes|kB)\)', '(SIZE)', 'g'),
                '20(2[4-9]|[3-9]\d)-[0-9-]+ [0-9:.]+\+00', 'TIME', 'g'),
-               '\m\d{18}\M', 'ID', 'g'),
+               '\m\d{18,19}\M', 'ID', 'g'),
                '\m(blocked|ids|child_view)\.(\w+)( AS \2$)?', '\2', 'gn')
     FROM snowflake_convert(tab, col, dry_run, target) ORDER BY step $$;
 
@@ -442,6 +442,17 @@ SELECT * FROM error_of($$SELECT snowflake_convert('c.types', 'f', false, 'Snowfl
 INSERT INTO c.types (f) VALUES (1);
 SELECT state FROM error_of($$SELECT snowflake_convert('c.types', 'f', false) FROM c.types$$);
 SELECT state FROM error_of($$DECLARE cur CURSOR FOR SELECT * FROM c.types; FETCH cur; SELECT snowflake_convert('c.types', 'f', false)$$);
+
+-- the extension in another schema
+BEGIN;
+CREATE SCHEMA "Else where";
+ALTER EXTENSION snowflake SET SCHEMA "Else where";
+SELECT "Else where".snowflake_convert('c.serial', 'id', false, 'bigserial') IS NOT NULL AS done LIMIT 1;
+INSERT INTO c.serial DEFAULT VALUES;
+SELECT command FROM "Else where".snowflake_convert('c.serial', 'id', false) WHERE command LIKE 'ALTER%';
+INSERT INTO c.serial DEFAULT VALUES;
+SELECT c.cols('c.serial');
+ROLLBACK;
 
 -- as part of larger statements, and errors leave things as they were
 SET search_path = c, public;

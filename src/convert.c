@@ -39,6 +39,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
 #include "parser/parse_func.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
@@ -48,6 +49,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
 
 #include "clock.h"
 #include "compat.h"
@@ -645,6 +647,8 @@ find_dependents(Conversion *plan)
 static void
 check_members(Conversion *plan)
 {
+	List	   *checked = NIL;	/* OIDs: whose owner was looked at */
+
 	for (int i = 0; i < plan->nmembers; i++)
 	{
 		Member	   *m = &plan->members[i];
@@ -659,10 +663,11 @@ check_members(Conversion *plan)
 							   name, format_type_be_qualified(m->type),
 							   format_type_be(getBaseType(m->type))));
 
-		if (is_touched(plan, m) && !is_target &&
+		if (is_touched(plan, m) && !list_member_oid(checked, m->relid) &&
 			!object_ownercheck(RelationRelationId, m->relid, GetUserId()))
 			add_error(plan, ERRCODE_INSUFFICIENT_PRIVILEGE,
 					  psprintf("must be owner of table %s", ddl_name(m->relid)));
+		checked = lappend_oid(checked, m->relid);
 
 		if (!is_changing(plan, m))
 			continue;
