@@ -327,6 +327,10 @@ CREATE TABLE c.parent3 (id int);
 CREATE TABLE c.parent4 (id int);
 CREATE TABLE c.two_parents () INHERITS (c.parent3, c.parent4);
 SELECT message FROM error_of($$SELECT snowflake_convert('c.parent3', 'id', false)$$);
+CREATE TABLE c.no_id (other int);
+CREATE TABLE c.has_id (id int);
+CREATE TABLE c.of_both () INHERITS (c.no_id, c.has_id);
+SELECT message FROM error_of($$SELECT snowflake_convert('c.of_both', 'id', false)$$);
 
 --
 -- max(id)

@@ -74,10 +74,10 @@ static const char *const row_kinds[] = {"error", "statement", "warning", "note"}
 /* A row of the result. */
 typedef struct Row
 {
-	char	   *command;		/* of a statement */
-	char	   *detail;
-	char	   *definition;		/* of what is in the way, or NULL */
-	char	   *hint;			/* or NULL */
+	const char *command;		/* of a statement */
+	const char *detail;
+	const char *definition;		/* of what is in the way, or NULL */
+	const char *hint;			/* or NULL */
 	int			sqlerrcode;		/* of an error */
 	bool		is_advance;		/* it raises the durable mark */
 } Row;
@@ -144,7 +144,7 @@ typedef struct Conversion
  */
 
 static Row *
-add_row(Conversion *plan, RowKind kind, char *detail)
+add_row(Conversion *plan, RowKind kind, const char *detail)
 {
 	Row		   *row = palloc0(sizeof(Row));
 
@@ -154,7 +154,7 @@ add_row(Conversion *plan, RowKind kind, char *detail)
 }
 
 static Row *
-add_error(Conversion *plan, int sqlerrcode, char *detail)
+add_error(Conversion *plan, int sqlerrcode, const char *detail)
 {
 	Row		   *row = add_row(plan, ROW_ERROR, detail);
 
@@ -163,7 +163,7 @@ add_error(Conversion *plan, int sqlerrcode, char *detail)
 }
 
 static Row *
-add_statement(Conversion *plan, char *command, char *detail)
+add_statement(Conversion *plan, const char *command, const char *detail)
 {
 	Row		   *row = add_row(plan, ROW_STATEMENT, detail);
 
@@ -462,7 +462,8 @@ read_members(Conversion *plan)
 					   "  ) AS l"
 					   ")"
 					   " SELECT m.rel, m.att, a.attname, a.atttypid, a.attinhcount,"
-					   "  (SELECT min(i.inhparent::int8) FROM pg_inherits i WHERE i.inhrelid = m.rel AND a.attinhcount > 0),"
+					   "  (SELECT min(i.inhparent::int8) FROM pg_inherits i WHERE i.inhrelid = m.rel AND a.attinhcount > 0"
+					   "   AND EXISTS (SELECT FROM pg_attribute p WHERE p.attrelid = i.inhparent AND p.attname = a.attname)),"
 					   "  c.relkind, c.reloftype <> 0,"
 					   "  EXISTS (SELECT FROM link l JOIN pg_attribute t ON t.attrelid = l.torel AND t.attnum = l.toatt"
 					   "          WHERE l.rel = m.rel AND l.att = m.att AND t.atttypid IN (%u, %u))"
@@ -1496,7 +1497,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	Conversion *plan = palloc0(sizeof(Conversion));
 	int			nestlevel;
 	int			step = 0;
-	char	   *last_hint = NULL;
+	const char *last_hint = NULL;
 
 	plan->relid = PG_GETARG_OID(0);
 	plan->column = pstrdup(NameStr(*PG_GETARG_NAME(1)));
@@ -1536,7 +1537,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 			Row		   *row = lfirst(lc);
 			Datum		values[4];
 			bool		nulls[4] = {false};
-			char	   *detail = row->detail;
+			const char *detail = row->detail;
 
 			if (row->definition)
 				detail = psprintf("%s:\n%s", detail, row->definition);
