@@ -6,6 +6,7 @@
 MODULE_big = snowflake
 OBJS = \
 	src/clock.o \
+	src/convert.o \
 	src/ddl.o \
 	src/funcs.o \
 	src/generator.o \
@@ -25,7 +26,7 @@ EXTENSION = snowflake snowflake_home
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse ranges settings mark partitions
+REGRESS = setup nextval parse ranges partitions convert settings mark
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

@@ -326,3 +326,26 @@ COMMENT ON VIEW pg_stat_snowflake_slots IS
 'one row for each snowflake worker slot: who has it, the last ID drawn from it, and how many were';
 
 GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;
+
+--
+-- Moving existing tables over
+--
+-- "table" and "column" are keywords, so they need their quotes in a call by
+-- name too.
+--
+
+CREATE FUNCTION snowflake_convert(
+    "table" regclass,
+    "column" name,
+    dry_run boolean DEFAULT true,
+    target text DEFAULT 'snowflake',
+    OUT step integer,
+    OUT kind text,
+    OUT command text,
+    OUT detail text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'snowflake_convert'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10;
+
+COMMENT ON FUNCTION snowflake_convert(regclass, name, boolean, text) IS
+'let an existing column draw snowflake IDs, or a sequence''s again: the statements that takes and what stands in the way, or, without dry_run, do it';

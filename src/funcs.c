@@ -369,25 +369,25 @@ Datum
 snowflake_advance(PG_FUNCTION_ARGS)
 {
 	int64		id = getarg_id(fcinfo, 0);
-	uint64		time = layout_unpack(&snowflake_layout, id, FIELD_TIME);
+	uint64		unit;
 
 	require_mark("snowflake_advance()");
 
-	/* the smallest ID of the next time unit must be above it, and exist */
-	if (time >= snowflake_layout.max[FIELD_TIME])
+	if (layout_unpack(&snowflake_layout, id, FIELD_TIME) >=
+		snowflake_layout.max[FIELD_TIME])
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("cannot advance to snowflake ID " INT64_FORMAT, id),
 				 errdetail("It is of the last time unit of the layout \"%s\": no ID would be left.",
 						   snowflake_layout_text)));
-	if (layout_pack(&snowflake_layout, time + 1, settings_node_number(), 0, 0) <= id)
+	if (!layout_unit_above(&snowflake_layout, settings_node_number(), id, &unit))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot advance to snowflake ID " INT64_FORMAT, id),
 				 errdetail("In the layout \"%s\" a field above the time makes it larger than later IDs of this server.",
 						   snowflake_layout_text)));
 
-	PG_RETURN_TIMESTAMPTZ(advance_to(time + 1));
+	PG_RETURN_TIMESTAMPTZ(advance_to(unit));
 }
 
 /* snowflake_accept_layout() */

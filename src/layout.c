@@ -282,3 +282,17 @@ layout_equal(const Layout *a, const Layout *b)
 	}
 	return a->unit_us == b->unit_us;
 }
+
+/*
+ * All IDs of a node and a time unit, and later ones, are at or above the one
+ * with worker and sequence 0, in any layout.  A field above the time may keep
+ * even that below the ID.
+ */
+bool
+layout_unit_above(const Layout *layout, uint64_t node, int64_t id,
+				  uint64_t *unit)
+{
+	*unit = layout_unpack(layout, id, FIELD_TIME) + 1;
+	return *unit <= layout->max[FIELD_TIME] &&
+		layout_pack(layout, *unit, node, 0, 0) > id;
+}

@@ -82,6 +82,13 @@ extern int64_t layout_unit_ceil(const Layout *layout, int64_t since_epoch_us);
 extern uint64_t layout_unit_first_id(const Layout *layout, int64_t unit);
 
 /*
+ * The first time unit from which on all IDs of a node are above an ID, which
+ * must be one of the layout.  False when there is none.
+ */
+extern bool layout_unit_above(const Layout *layout, uint64_t node, int64_t id,
+							  uint64_t *unit);
+
+/*
  * Put an ID together; every number must be within its field.
  */
 static inline int64_t
