@@ -196,8 +196,8 @@ SQL
 heading "Rows of the last second, found by the primary key alone"
 to=$(value 'SELECT snowflake_timestamp(max(id)) FROM pgbench_history')
 from=$(value "SELECT timestamptz '$to' - interval '1 second'")
-rows="FROM pgbench_history, (SELECT id_range_for('$from', '$to') AS r) AS last_second
-WHERE id >= lower(r) AND id < upper(r)"
+rows="FROM pgbench_history
+WHERE id <@ tstzrange('$from', '$to')"
 show <<SQL
 SELECT id, tid, bid, aid, delta, mtime
 $rows

@@ -118,7 +118,6 @@ typedef struct Conversion
 	bool		to_sequence;	/* the way back */
 
 	Oid			type;
-	bool		unusable;		/* not a column that could be converted at all */
 	Source		source;
 	char	   *expression;		/* the default, NULL if there is none */
 	Oid			sequence;		/* that it draws from */
@@ -373,8 +372,15 @@ recognize_default(Conversion *plan, Node *node)
 		plan->source = SOURCE_OTHER;
 }
 
+/* Is it one that has to become bigint? */
+static bool
+is_small(Oid type)
+{
+	return type == INT2OID || type == INT4OID;
+}
+
 /*
- * What the column is.
+ * What the column is.  What no statement could make an ID is an ERROR at once.
  */
 static void
 read_column(Conversion *plan)
@@ -394,19 +400,22 @@ read_column(Conversion *plan)
 	identity = value(0, 2);
 	plan->expression = value(0, 4);
 	plan->sequence = InvalidOid;
-	plan->unusable = false;
 	plan->tree = find_all_inheritors(plan->relid, NoLock, NULL);
 
 	if (value_bool(0, 3))
-	{
-		plan->source = SOURCE_OTHER;
-		plan->unusable = true;
-		add_error(plan, ERRCODE_WRONG_OBJECT_TYPE,
-				  psprintf("column %s is a generated column",
-						   column_name(plan->relid, plan->column)))->definition =
-			psprintf("GENERATED ALWAYS AS (%s)", plan->expression);
-	}
-	else if (identity[0] != '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("column %s is a generated column",
+						column_name(plan->relid, plan->column)),
+				 errdetail("GENERATED ALWAYS AS (%s)", plan->expression)));
+	if (plan->type != INT8OID && !is_small(plan->type))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column %s is of type %s, not smallint, integer or bigint",
+						column_name(plan->relid, plan->column),
+						format_type_be_qualified(plan->type))));
+
+	if (identity[0] != '\0')
 	{
 		plan->source = SOURCE_IDENTITY;
 		plan->expression = psprintf("GENERATED %s AS IDENTITY",
@@ -416,13 +425,6 @@ read_column(Conversion *plan)
 		recognize_default(plan, stringToNode(value(0, 5)));
 	else
 		plan->source = SOURCE_NONE;
-}
-
-/* Is it one that has to become bigint? */
-static bool
-is_small(Oid type)
-{
-	return type == INT2OID || type == INT4OID;
 }
 
 /*
@@ -805,7 +807,7 @@ read_ids(Conversion *plan)
 	char	   *column = pstrdup(quote_identifier(plan->column));
 
 	plan->has_ids = false;
-	if (!plan->with_ids || (plan->type != INT8OID && !is_small(plan->type)))
+	if (!plan->with_ids)
 		return;
 
 	if (pg_class_aclcheck(plan->relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
@@ -1210,17 +1212,6 @@ plan_to_snowflake(Conversion *plan)
 																  "snowflake_nextval"));
 	uint64		n;
 
-	if (plan->type != INT8OID && !is_small(plan->type))
-	{
-		add_error(plan, ERRCODE_DATATYPE_MISMATCH,
-				  psprintf("column %s is of type %s, not smallint, integer or bigint",
-						   column_name(plan->relid, plan->column),
-						   format_type_be_qualified(plan->type)));
-		plan->unusable = true;
-	}
-	if (plan->unusable)
-		return;
-
 	check_members(plan);
 	if (plan->source != SOURCE_SNOWFLAKE)
 		check_descendants(plan);
@@ -1307,23 +1298,20 @@ plan_to_sequence(Conversion *plan)
 				psprintf("column %s draws from a sequence already: nothing to do", owned_by));
 		return;
 	}
-	if ((plan->source == SOURCE_OTHER && !plan->unusable) ||
-		plan->source == SOURCE_PGEDGE)
+	if (plan->source == SOURCE_OTHER || plan->source == SOURCE_PGEDGE)
 	{
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  psprintf("column %s does not draw snowflake IDs of this extension", owned_by))->definition =
 			psprintf("Its default is %s.", plan->expression);
-		plan->unusable = true;
+		return;
 	}
 	if (plan->type != INT8OID)
 	{
 		add_error(plan, ERRCODE_DATATYPE_MISMATCH,
 				  psprintf("column %s is of type %s, not bigint",
 						   owned_by, format_type_be_qualified(plan->type)));
-		plan->unusable = true;
-	}
-	if (plan->unusable)
 		return;
+	}
 
 	check_members(plan);
 	check_descendants(plan);
