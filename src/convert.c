@@ -272,12 +272,8 @@ static void
 check_target(Conversion *plan)
 {
 	char		relkind = get_rel_relkind(plan->relid);
-	char	   *name = get_rel_name(plan->relid);
+	char	   *name = ddl_plain_name(plan->relid);
 
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", plan->relid)));
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

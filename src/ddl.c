@@ -53,7 +53,7 @@ ddl_run(const char *statement)
 }
 
 char *
-ddl_name(Oid relid)
+ddl_plain_name(Oid relid)
 {
 	char	   *name = get_rel_name(relid);
 
@@ -61,6 +61,14 @@ ddl_name(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
+	return name;
+}
+
+char *
+ddl_name(Oid relid)
+{
+	char	   *name = ddl_plain_name(relid);
+
 	return quote_qualified_identifier(get_namespace_name_or_temp(get_rel_namespace(relid)),
 									  name);
 }
@@ -68,12 +76,8 @@ ddl_name(Oid relid)
 void
 ddl_require_owner(Oid relid)
 {
-	char	   *name = get_rel_name(relid);
+	char	   *name = ddl_plain_name(relid);
 
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
 	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER,
 					   get_relkind_objtype(get_rel_relkind(relid)), name);

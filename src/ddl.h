@@ -23,8 +23,10 @@ extern void ddl_end(int nestlevel);
 extern void ddl_run(const char *statement);
 
 /*
- * A relation's name for a statement, with its schema and quotes.
+ * A relation's name: for a message, and for a statement, with its schema and
+ * quotes.  An ERROR when there is no such relation (any more).
  */
+extern char *ddl_plain_name(Oid relid);
 extern char *ddl_name(Oid relid);
 
 /*

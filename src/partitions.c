@@ -228,12 +228,8 @@ static void
 require_partitioned(Oid relid)
 {
 	char		relkind = get_rel_relkind(relid);
-	char	   *name = get_rel_name(relid);
+	char	   *name = ddl_plain_name(relid);
 
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
 	if (relkind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -263,11 +259,9 @@ open_parent(Oid relid, LOCKMODE lockmode)
 	Oid			type;
 
 	require_partitioned(relid);
-	parent = try_relation_open(relid, lockmode);
-	if (parent == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+	LockRelationOid(relid, lockmode);
+	(void) ddl_plain_name(relid);	/* is it still there? */
+	parent = relation_open(relid, NoLock);
 
 	key = RelationGetPartitionKey(parent);
 	if (key->strategy != PARTITION_STRATEGY_RANGE || key->partnatts != 1 ||
