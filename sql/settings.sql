@@ -26,7 +26,7 @@ SET snowflake.max_wait = -1;
 SET snowflake.max_wait = 2147483647;
 SET snowflake.max_wait = 2147483648;
 SET snowflake.max_wait = 'long';
-SET snowflake.max_wait = NULL;
+SELECT state IN ('42601', '22023') AS no_null FROM error_of('SET snowflake.max_wait = NULL');
 RESET snowflake.max_wait;
 
 -- a name that does not exist
@@ -200,7 +200,6 @@ ALTER SYSTEM SET snowflake.database = '';
 ALTER SYSTEM SET snowflake.database = 'a23456789b23456789c23456789d23456789e23456789f23456789g234567890';
 ALTER SYSTEM SET snowflake.database = 'ü23456789b23456789c23456789d23456789e23456789f23456789g23456789';
 ALTER SYSTEM SET snowflake.database = one, two;
-ALTER SYSTEM SET snowflake.database = NULL;
 ALTER SYSTEM RESET snowflake.database;
 
 -- reserve window
@@ -224,7 +223,6 @@ ALTER SYSTEM SET snowflake.reserve_window = 'soon';
 ALTER SYSTEM SET snowflake.reserve_window = '1 fortnight';
 ALTER SYSTEM SET snowflake.reserve_window = 'infinity';
 ALTER SYSTEM SET snowflake.reserve_window = '';
-ALTER SYSTEM SET snowflake.reserve_window = NULL;
 ALTER SYSTEM RESET snowflake.reserve_window;
 
 -- what the server says, and nobody sets

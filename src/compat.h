@@ -83,4 +83,19 @@ object_ownercheck(Oid classid, Oid objectid, Oid roleid)
 
 #endif							/* PG_VERSION_NUM < 170000 */
 
+/*
+ * SIGNAL_ARGS_PASSED is what a signal handler hands to another one: all of its
+ * SIGNAL_ARGS.
+ */
+#if PG_VERSION_NUM < 190000
+
+#define PG_SIG_IGN SIG_IGN
+#define SIGNAL_ARGS_PASSED postgres_signal_arg
+
+#else
+
+#define SIGNAL_ARGS_PASSED postgres_signal_arg, pg_siginfo
+
+#endif							/* PG_VERSION_NUM < 190000 */
+
 #endif							/* SNOWFLAKE_COMPAT_H */

@@ -42,6 +42,7 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 #include "clock.h"
 #include "compat.h"

@@ -15,6 +15,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/tuplestore.h"
 
 #include "clock.h"
 #include "settings.h"

@@ -117,7 +117,7 @@ static void
 terminate(SIGNAL_ARGS)
 {
 	terminated = true;
-	die(postgres_signal_arg);
+	die(SIGNAL_ARGS_PASSED);
 }
 
 /*
@@ -168,7 +168,7 @@ snowflake_worker_main(Datum arg)
 	 * No cancelling: a commit whose wait for a synchronous standby was
 	 * cancelled looks like any other.
 	 */
-	pqsignal(SIGINT, SIG_IGN);
+	pqsignal(SIGINT, PG_SIG_IGN);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, terminate);
 	BackgroundWorkerUnblockSignals();
