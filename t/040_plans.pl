@@ -327,6 +327,14 @@ same_plan('a period as parameter, generic plan',
 	'SELECT * FROM part WHERE ' . bounds_of('$1'),
 	@generic, types => '(tstzrange)', execute => "($known)",
 	has => ['Subplans Removed=20', 'Actual Rows=120']);
+foreach my $nothing (q('empty'), 'NULL')
+{
+	same_plan("$nothing as parameter, generic plan",
+		'SELECT * FROM part WHERE id <@ $1',
+		'SELECT * FROM part WHERE ' . bounds_of('$1'),
+		@generic, types => '(tstzrange)', execute => "($nothing)",
+		has => ['Subplans Removed=21', 'Actual Rows=0']);
+}
 same_plan('UPDATE, generic plan',
 	"UPDATE part SET note = 'x' WHERE id <@ $params",
 	"UPDATE part SET note = 'x' WHERE " . bounds_of($params),
