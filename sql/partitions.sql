@@ -434,6 +434,18 @@ ANALYZE t;
 DELETE FROM t WHERE id < 0;
 SELECT partition, rows FROM snowflake_partitions('t');
 
+-- an estimate, also before the statistics know, and as the table grows
+CREATE TABLE grows (id bigint) PARTITION BY RANGE (id);
+SELECT partition, created FROM snowflake_create_partitions('grows', '2026-11-01+00', '2026-11-02+00', '1 day');
+BEGIN;
+INSERT INTO grows SELECT snowflake_compose('2026-11-01+00', 0, 0, 0) + n FROM generate_series(1, 10000) n;
+SELECT rows BETWEEN 9000 AND 11000 AS estimated FROM snowflake_partitions('grows');
+COMMIT;
+ANALYZE grows;
+INSERT INTO grows SELECT * FROM grows;
+SELECT rows BETWEEN 19000 AND 21000 AS estimated FROM snowflake_partitions('grows');
+DROP TABLE grows;
+
 -- nothing ends before these; nor is it touched
 SELECT before, d.* FROM unnest('{-infinity, 1999-01-01+00, 2020-01-01+00, 2026-11-01 23:59:59.999+00}'::timestamptz[]) before,
     snowflake_drop_partitions('t', before) d;

@@ -20,7 +20,10 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/relation.h"
+#include "access/tableam.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
@@ -33,6 +36,7 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "partitioning/partdesc.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -962,28 +966,40 @@ partition_tree(const Partition *partition)
 }
 
 /*
- * How many rows a table has, as far as is known without reading it.
+ * How many rows a table has, as far as is known without reading it: as the
+ * planner estimates it, by rows a page as of the last VACUUM or ANALYZE, and
+ * pages as of now.  Before the first one, what the statistics know, which may
+ * not have heard of it yet.
  */
 static int64
 estimate_rows(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	float4		reltuples;
-	char		relkind;
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	double		rows = 0;
 
-	if (!HeapTupleIsValid(tuple))
+	if (rel == NULL)
 		return 0;
-	reltuples = ((Form_pg_class) GETSTRUCT(tuple))->reltuples;
-	relkind = ((Form_pg_class) GETSTRUCT(tuple))->relkind;
-	ReleaseSysCache(tuple);
+	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
+	{
+		BlockNumber pages;
+		double		visible;
 
-	/* its rows are those of its partitions */
-	if (relkind == RELKIND_PARTITIONED_TABLE)
-		return 0;
-	if (reltuples < 0)			/* never vacuumed or analyzed */
-		return DatumGetInt64(OidFunctionCall1(F_PG_STAT_GET_LIVE_TUPLES,
-											  ObjectIdGetDatum(relid)));
-	return (int64) reltuples;
+		if (rel->rd_rel->reltuples < 0)
+			rows = DatumGetInt64(OidFunctionCall1(F_PG_STAT_GET_LIVE_TUPLES,
+												  ObjectIdGetDatum(relid)));
+		if (rows == 0)
+		{
+			table_relation_estimate_size(rel, NULL, &pages, &rows, &visible);
+
+			/* it takes one that was never vacuumed for 10 pages or more */
+			if (pages > 0)
+				rows *= (double) RelationGetNumberOfBlocks(rel) / pages;
+		}
+	}
+	else if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+		rows = Max(rel->rd_rel->reltuples, 0);	/* a foreign table */
+	relation_close(rel, AccessShareLock);
+	return (int64) rint(rows);
 }
 
 /* on disk, with indexes and TOAST; 0 for a table that is gone by now */
