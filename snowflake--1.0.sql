@@ -234,7 +234,8 @@ CREATE FUNCTION snowflake_layout(
     OUT last_ts timestamptz,
     OUT max_id bigint,
     OUT ids_per_second_worker double precision,
-    OUT ids_per_second_node double precision)
+    OUT ids_per_second_node double precision,
+    OUT backfill_worker bigint)
 AS 'MODULE_PATHNAME', 'snowflake_layout_info'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 

@@ -284,8 +284,8 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 {
 	const Layout *layout = &snowflake_layout;
 	TupleDesc	tupdesc;
-	Datum		values[15];
-	bool		nulls[15] = {false};
+	Datum		values[16];
+	bool		nulls[16] = {false};
 	int			i = 0;
 	Interval   *unit = palloc0(sizeof(Interval));
 	TimestampTz last;
@@ -315,6 +315,8 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 	values[i++] = Int64GetDatum(layout_max_id(layout));
 	values[i++] = Float8GetDatum(per_worker);
 	values[i++] = Float8GetDatum(per_worker * settings_slots());
+	nulls[i] = settings_backfill_worker() == 0;
+	values[i++] = Int64GetDatum((int64) settings_backfill_worker());
 	Assert(i == lengthof(values) && i == tupdesc->natts);
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),

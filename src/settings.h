@@ -45,13 +45,27 @@ extern void settings_define(void);
  */
 #define MAX_SLOTS 4096
 
-/* Worker numbers in use, one slot each; a power of 2. */
+/*
+ * The worker number that nobody draws from as time goes by: it is for
+ * snowflake_backfill() (backfill.c).  Only where there is a worker field.
+ */
+static inline uint64
+settings_backfill_worker(void)
+{
+	return snowflake_layout.max[FIELD_WORKER];
+}
+
+/*
+ * Worker numbers in use, from 0, one slot each: all but that one.
+ */
 static inline int
 settings_slots(void)
 {
-	uint64		max = snowflake_layout.max[FIELD_WORKER];
+	uint64		backfill_worker = settings_backfill_worker();
 
-	return max < MAX_SLOTS ? (int) max + 1 : MAX_SLOTS;
+	if (backfill_worker == 0)
+		return 1;				/* no worker field */
+	return backfill_worker < MAX_SLOTS ? (int) backfill_worker : MAX_SLOTS;
 }
 
 /*

@@ -26,16 +26,16 @@ static void slots_release(int code, Datum arg);
  * The i-th slot to try.
  *
  * A busy backend goes on into the slots above its own (generator.c), so first
- * come those with the most room before the next one given out: for 32 slots
- * 0, 16, 8, 24, 4, ...  That is i with its bits reversed; the number of slots
- * is a power of 2.
+ * come those with the most room before the next one given out: for 31 slots
+ * 0, 16, 8, 24, 4, ...  That is i with its bits reversed.  There are as many
+ * slots as worker numbers, a power of 2, or one less; that one would be last.
  */
 static int
 slot_by_preference(int i)
 {
 	int			slot = 0;
 
-	for (int bit = shared->nslots >> 1; bit > 0; bit >>= 1, i >>= 1)
+	for (int bit = (shared->nslots + 1) >> 1; bit > 0; bit >>= 1, i >>= 1)
 	{
 		if (i & 1)
 			slot |= bit;

@@ -39,7 +39,7 @@ my $draw = 'SELECT snowflake_nextval()';
 # One backend
 #
 is(slots('count(*), sum(cardinality(pids)), sum(issued), max(last_id), max(last_ts)'),
-	'32|0|0||', 'at first 32 slots, all free and unused');
+	'31|0|0||', 'at first 31 slots, all free and unused');
 my $first = session($node);
 my $pid = $first->query_safe('SELECT pg_backend_pid()');
 is(slots('sum(cardinality(pids))'), '0', 'a backend that draws nothing has none');
@@ -50,12 +50,12 @@ $first->query_safe($draw) for 1 .. 5;
 is(slots('sum(cardinality(pids)), sum(issued)'), '1|6', 'and no more later');
 
 #
-# 200 backends, 32 slots
+# 200 backends, 31 slots
 #
 my @sessions = ($first, map { session($node) } 2 .. 200);
 my @ids = map { $_->query_safe($draw) } @sessions;
 is(slots('sum(cardinality(pids)), min(cardinality(pids)), max(cardinality(pids))'),
-	'200|6|7', '200 backends are shared out over 32 slots');
+	'200|6|7', '200 backends are shared out over 31 slots');
 my %first_sequence = map { $_ & 4095 => 1 } @ids[ 1 .. 31 ];
 cmp_ok(scalar(keys %first_sequence), '>', 16, 'new slots begin anywhere, not all at the same sequence number');
 is($node->safe_psql('postgres', 'SELECT count(DISTINCT pid) FROM pg_stat_snowflake_slots, unnest(pids) pid'),
@@ -173,7 +173,7 @@ $node->poll_query_until('postgres',
 	"SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
 ok($node->poll_query_until('postgres', 'SELECT sum(cardinality(pids)) = 0 FROM pg_stat_snowflake_slots'),
 	'shared memory is made anew');
-is(slots('count(*), count(last_id), count(last_ts)'), '32|0|0', 'with nothing drawn yet');
+is(slots('count(*), count(last_id), count(last_ts)'), '31|0|0', 'with nothing drawn yet');
 cmp_ok($node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; $draw"),
 	'>', $last, 'and IDs are drawn again, above those before');
 is(slots('count(last_id), sum(issued)'), '1|1', 'which shows');

@@ -52,6 +52,7 @@ sub draw
 	return join ' ', split /\n/, $session->query_safe(fields($count));
 }
 
+# three slots: worker 3 is for snowflake_backfill()
 my $minutes = "snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:1'\n";
 
 #
@@ -62,43 +63,43 @@ restart_with($minutes . "snowflake.max_drift = '10min'\n");
 my $a = session($node);
 is(draw($a, 2), '0:0+0 0:1+0', 'own slot, until its sequence numbers are gone');
 is(draw($a, 4), '1:0+0 1:1+0 2:0+0 2:1+0', 'then the higher slots, in the same unit');
-is(draw($a, 3), '3:0+0 3:1+0 0:0+1', 'then the next unit, from its own slot again');
-is(draw($a, 9), '0:1+1 1:0+1 1:1+1 2:0+1 2:1+1 3:0+1 3:1+1 0:0+2 0:1+2', 'and so on');
+is(draw($a, 3), '0:0+1 0:1+1 1:0+1', 'then the next unit, from its own slot again');
+is(draw($a, 5), '1:1+1 2:0+1 2:1+1 0:0+2 0:1+2', 'and so on; no ID has worker 3');
 
-# a second backend: its slot is in the middle, and it hops upwards only
+# a second backend, and a third, whose slot is in the middle
 my $b = session($node);
-my $first = draw($b, 1);
-is($first, '2:0+2', 'another backend is not sent back before what is taken');
-is(draw($b, 3), '2:1+2 3:0+2 3:1+2', 'it hops upwards');
+is(draw($b, 1), '2:0+2', 'another backend is not sent back before what is taken');
+my $c = session($node);
+is(draw($c, 3), '1:0+2 1:1+2 2:1+2', 'one hops upwards, only');
 is($node->safe_psql('postgres', "SELECT string_agg(worker || ':' || issued, ' ' ORDER BY worker) FROM pg_stat_snowflake_slots"),
-	'0:6 1:4 2:6 3:6', 'IDs are counted at the slot they are from');
-# the slots above its own are exhausted: the next unit begins where nobody draws
-is(draw($b, 2), '2:0+3 2:1+3', 'it borrows');
-is(draw($a, 3), '1:0+2 1:1+2 0:0+3', 'the first goes on where it was');
-$_->quit foreach $a, $b;
+	'0:6 1:6 2:6', 'IDs are counted at the slot they are from');
+# the slots above its own are exhausted, and the first draws below
+is(draw($c, 2), '1:0+3 1:1+3', 'it borrows');
+is(draw($a, 3), '0:0+3 0:1+3 2:0+3', 'the first goes on above what is taken');
+$_->quit foreach $a, $b, $c;
 
 # a busy backend whose own slot is high uses the whole node
 fresh_minute();
 restart_with($minutes . "snowflake.max_drift = '1h'\n");
-my @idle = map { session($node) } 1 .. 3;
-$node->safe_psql('postgres', 'SELECT 1');
-draw($_, 1) foreach @idle;    # slots 0, 2, 1
-$a = session($node);
-is(draw($a, 2), '3:0+0 3:1+0', 'the highest slot');
-is(draw($a, 2), '3:0+1 3:1+1', 'has none above it');
+my ($low, $middle);
+($low, $a, $middle) = map { session($node) } 1 .. 3;
+draw($low, 1);
+is(draw($a, 2), '2:0+0 2:1+0', 'the highest slot');
+draw($middle, 1);
+is(draw($a, 2), '2:0+1 2:1+1', 'has none above it');
 my $used = $a->query_safe('SELECT count(DISTINCT worker) FROM snowflake_nextval(20) id, snowflake_parse(id)');
-is($used, '4', 'so it begins its units lower, over slots that are idle');
-$_->quit foreach @idle, $a;
+is($used, '3', 'so it begins its units lower, over slots that are idle');
+$_->quit foreach $low, $a, $middle;
 
 #
 # Batches: one step takes what a slot has in a unit.
 #
 fresh_minute();
-restart_with("snowflake.layout = 'time:31\@60s node:5 worker:1 sequence:16'\nsnowflake.max_drift = 0\n");
+restart_with("snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:15'\nsnowflake.max_drift = 0\n");
 is( $node->safe_psql('postgres', <<'SQL'),
-SELECT count(*), count(DISTINCT id), max(id) - min(id) FROM snowflake_nextval(131072) id
+SELECT count(*), count(DISTINCT id), max(id) - min(id) FROM snowflake_nextval(98304) id
 SQL
-	'131072|131072|131071', 'a batch takes all of both slots');
+	'98304|98304|98303', 'a batch takes all of the slots');
 my ($ret, $stdout, $stderr) =
   $node->psql('postgres', "SET snowflake.max_wait = 0;\n\\set VERBOSITY verbose\nSELECT snowflake_nextval();");
 my $error = psql_error($stderr);
@@ -113,12 +114,12 @@ fresh_minute();
 restart_with($minutes . "snowflake.max_drift = 0\n");
 $a = session($node);
 $a->query_safe('CREATE TABLE drawn (id bigint PRIMARY KEY)');
-# of the eight there are, one now: from here on no wait is for the worker
+# of the six there are, one now: from here on no wait is for the worker
 is(draw($a, 1), '0:0+0', 'the first');
 $a->query_safe('SET snowflake.max_wait = 0');
-is(session_error($a, 'INSERT INTO drawn SELECT snowflake_nextval(8)')->{sqlstate}, '53000', 'eight are more than there are left');
+is(session_error($a, 'INSERT INTO drawn SELECT snowflake_nextval(6)')->{sqlstate}, '53000', 'six are more than there are left');
 is($a->query_safe('SELECT count(*) FROM drawn'), '0', 'so none is stored');
-is($node->safe_psql('postgres', 'SELECT sum(issued) FROM pg_stat_snowflake_slots'), '8', 'the rest was drawn');
+is($node->safe_psql('postgres', 'SELECT sum(issued) FROM pg_stat_snowflake_slots'), '6', 'the rest was drawn');
 $a->quit;
 
 #
@@ -126,7 +127,7 @@ $a->quit;
 #
 restart_with($minutes . "snowflake.max_drift = 0\nsnowflake.max_wait = '1h'\n");
 $node->poll_query_until('postgres', 'SELECT extract(second FROM clock_timestamp()) < 30');
-$node->safe_psql('postgres', 'SELECT snowflake_nextval(8)');
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(6)');
 
 my $waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%snowflake_nextval()%' AND pid <> pg_backend_pid()";
 
@@ -155,7 +156,7 @@ is("$stdout$stderr", 't', 'and has its ID with the next time unit');
 # max_wait is of a session, and counts on a clock of its own
 restart_with($minutes . "snowflake.max_drift = 0\n");
 $node->poll_query_until('postgres', 'SELECT extract(second FROM clock_timestamp()) < 30');
-$node->safe_psql('postgres', 'SELECT snowflake_nextval(8)');
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(6)');
 ($ret, $stdout, $stderr) = $node->psql('postgres', <<'SQL', on_error_stop => 0);
 \set VERBOSITY verbose
 SET snowflake.max_wait = '300ms';
