@@ -5,11 +5,13 @@
 
 MODULE_big = snowflake
 OBJS = \
+	src/backfill.o \
 	src/clock.o \
 	src/convert.o \
 	src/ddl.o \
 	src/funcs.o \
 	src/generator.o \
+	src/home.o \
 	src/layout.o \
 	src/module.o \
 	src/partitions.o \

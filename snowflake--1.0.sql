@@ -23,6 +23,14 @@ LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_nextval(integer) IS
 'draw a number of snowflake IDs, in ascending order';
 
+CREATE FUNCTION snowflake_backfill(ts timestamptz)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_backfill'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_backfill(timestamptz) IS
+'draw a snowflake ID of a time in the past, to load history: unique, also beside the IDs that were drawn at that time';
+
 -- what it returns is known only to the backend itself, like currval()
 CREATE FUNCTION snowflake_currval()
 RETURNS bigint
@@ -60,6 +68,17 @@ SUPPORT snowflake_settings_support;
 
 COMMENT ON FUNCTION snowflake_compose(timestamptz, integer, integer, integer) IS
 'put a snowflake ID together from its fields, the inverse of snowflake_parse';
+
+CREATE FUNCTION snowflake_id(
+    ts timestamptz,
+    discriminator bigint)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_id'
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
+
+COMMENT ON FUNCTION snowflake_id(timestamptz, bigint) IS
+'put a snowflake ID together from a time and the caller''s own key in place of all other fields; the same for the same arguments';
 
 CREATE FUNCTION snowflake_parse(
     id bigint,
@@ -274,6 +293,7 @@ CREATE TABLE snowflake_dumped_mark (
     mark timestamptz,
     layout text,
     epoch timestamptz,
+    backfilled bigint,
     CONSTRAINT restore_with_triggers_enabled CHECK (false)
 );
 
@@ -286,7 +306,9 @@ SELECT pg_catalog.pg_extension_config_dump('snowflake_dumped_mark', $filter$
 WHERE false UNION ALL
 SELECT mark::pg_catalog.timestamptz,
   pg_catalog.current_setting('snowflake.layout'),
-  pg_catalog.current_setting('snowflake.epoch')::pg_catalog.timestamptz
+  pg_catalog.current_setting('snowflake.epoch')::pg_catalog.timestamptz,
+  (SELECT pg_catalog.max(pg_catalog.substring(c, '^snowflake[.]backfilled=([0-9]+)$')::pg_catalog.int8)
+   FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) AS c)
 FROM pg_catalog.current_setting('snowflake.issued_until', true) AS mark
 WHERE mark OPERATOR(pg_catalog.<>) ''
 $filter$);

@@ -4,17 +4,25 @@
 \echo Use "CREATE EXTENSION snowflake_home" to load this file. \quit
 
 --
--- Made and written by the background worker of snowflake (src/reserve.c), and
--- by nobody else.  An extension of its own, so that it neither depends on
+-- Made and written by the background worker of snowflake (src/reserve.c,
+-- src/backfill.c), and by nobody else.  An extension of its own, so that it neither depends on
 -- whether the home database uses snowflake, nor gets into a dump.
 --
 
 CREATE SCHEMA snowflake_home;
 
 COMMENT ON SCHEMA snowflake_home IS
-'the durable mark of this server''s snowflake IDs; do not change';
+'the durable mark of this server''s snowflake IDs, and what was backfilled; do not change';
 
 CREATE SEQUENCE snowflake_home.mark AS bigint MINVALUE 0 START 0;
 
 COMMENT ON SEQUENCE snowflake_home.mark IS
 'microseconds since 1970-01-01 UTC: all snowflake IDs issued so far have a time before';
+
+CREATE TABLE snowflake_home.backfill (
+    stretch bigint PRIMARY KEY,
+    used bigint NOT NULL
+);
+
+COMMENT ON TABLE snowflake_home.backfill IS
+'sequence numbers below "used" may be in IDs of snowflake_backfill(), in the time units of a stretch (2^22 units); -1 stands for any stretch';

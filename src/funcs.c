@@ -17,9 +17,11 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
+#include "backfill.h"
 #include "clock.h"
 #include "compat.h"
 #include "generator.h"
+#include "ranges.h"
 #include "reserve.h"
 #include "settings.h"
 
@@ -29,6 +31,8 @@ PG_FUNCTION_INFO_V1(snowflake_currval);
 PG_FUNCTION_INFO_V1(snowflake_parse);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
 PG_FUNCTION_INFO_V1(snowflake_compose);
+PG_FUNCTION_INFO_V1(snowflake_id);
+PG_FUNCTION_INFO_V1(snowflake_backfill);
 PG_FUNCTION_INFO_V1(snowflake_layout_info);
 PG_FUNCTION_INFO_V1(snowflake_advance);
 PG_FUNCTION_INFO_V1(snowflake_accept_layout);
@@ -238,11 +242,14 @@ getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
 	return (uint64) number;
 }
 
-/* snowflake_compose(ts, node, worker, sequence) */
-Datum
-snowflake_compose(PG_FUNCTION_ARGS)
+/*
+ * The time unit that holds an argument's instant, checked to be one of the
+ * layout.
+ */
+static uint64
+getarg_unit(FunctionCallInfo fcinfo, int argno)
 {
-	TimestampTz ts = PG_GETARG_TIMESTAMPTZ(0);
+	TimestampTz ts = PG_GETARG_TIMESTAMPTZ(argno);
 	int64		unit = layout_unit_floor(&snowflake_layout,
 										 clock_since_epoch(ts));
 
@@ -255,11 +262,62 @@ snowflake_compose(PG_FUNCTION_ARGS)
 						   snowflake_layout_text,
 						   pstrdup(timestamptz_to_str(snowflake_epoch)),
 						   (uint64) snowflake_layout.max[FIELD_TIME] + 1)));
+	return (uint64) unit;
+}
 
-	PG_RETURN_INT64(layout_pack(&snowflake_layout, (uint64) unit,
+/* snowflake_compose(ts, node, worker, sequence) */
+Datum
+snowflake_compose(PG_FUNCTION_ARGS)
+{
+	uint64		unit = getarg_unit(fcinfo, 0);
+
+	PG_RETURN_INT64(layout_pack(&snowflake_layout, unit,
 								getarg_field(fcinfo, 1, FIELD_NODE),
 								getarg_field(fcinfo, 2, FIELD_WORKER),
 								getarg_field(fcinfo, 3, FIELD_SEQUENCE)));
+}
+
+/*
+ * snowflake_id(ts, discriminator): no generator's ID, so not known to be unique;
+ * the caller's key says what it is.
+ */
+Datum
+snowflake_id(PG_FUNCTION_ARGS)
+{
+	uint64		unit = getarg_unit(fcinfo, 0);
+	int64		discriminator = PG_GETARG_INT64(1);
+	int			bits = snowflake_layout.shift[FIELD_TIME];
+
+	ids_require_order("Put the ID together with snowflake_compose(), field by field.");
+
+	if (discriminator < 0 || discriminator >> bits != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("discriminator " INT64_FORMAT " is out of range",
+						discriminator),
+				 errdetail("The layout \"%s\" has %d bits below the time, for numbers from 0 to " INT64_FORMAT ".",
+						   snowflake_layout_text, bits,
+						   (INT64CONST(1) << bits) - 1)));
+
+	PG_RETURN_INT64((int64) (unit << bits) | discriminator);
+}
+
+/* snowflake_backfill(ts) */
+Datum
+snowflake_backfill(PG_FUNCTION_ARGS)
+{
+	uint64		unit = getarg_unit(fcinfo, 0);
+	TimestampTz now = clock_read();
+
+	if (PG_GETARG_TIMESTAMPTZ(0) > now)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("cannot backfill snowflake IDs of the future"),
+				 errdetail("The time is %s, and the clock shows %s.",
+						   pstrdup(timestamptz_to_str(PG_GETARG_TIMESTAMPTZ(0))),
+						   pstrdup(timestamptz_to_str(now)))));
+
+	PG_RETURN_INT64(backfill_draw(unit));
 }
 
 /*
@@ -434,6 +492,31 @@ warn_of_other_layout(TriggerData *trigdata)
 }
 
 /*
+ * The dump has IDs that were backfilled, at times that it does not tell, with
+ * sequence numbers below this one.  To give those up everywhere can use up
+ * all there are, so that takes more than the right to restore a database, too.
+ */
+static void
+restore_backfilled(TriggerData *trigdata)
+{
+	bool		isnull;
+	int64		backfilled = DatumGetInt64(SPI_getbinval(trigdata->tg_trigtuple,
+														 trigdata->tg_relation->rd_att,
+														 4, &isnull));
+
+	if (isnull || backfilled <= 0)
+		return;
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to give up sequence numbers to backfill with"),
+				 errdetail("The dump has backfilled IDs, of up to " INT64_FORMAT " in a time unit.",
+						   backfilled),
+				 errhint("Restore the table \"snowflake_dumped_mark\" as a superuser, or else call snowflake_backfill() on this server for no time in which the dump has such IDs.")));
+	backfill_advance((uint64) backfilled);
+}
+
+/*
  * Trigger on snowflake_dumped_mark: a dump is being restored that has IDs below
  * this mark in it.  Issue none of them.  No row is stored.
  */
@@ -454,9 +537,10 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("snowflake_restore_mark must be called as a BEFORE INSERT FOR EACH ROW trigger")));
 
-	if (RelationGetNumberOfAttributes(trigdata->tg_relation) != 3 ||
+	if (RelationGetNumberOfAttributes(trigdata->tg_relation) != 4 ||
 		SPI_gettypeid(trigdata->tg_relation->rd_att, 1) != TIMESTAMPTZOID ||
-		SPI_gettypeid(trigdata->tg_relation->rd_att, 3) != TIMESTAMPTZOID)
+		SPI_gettypeid(trigdata->tg_relation->rd_att, 3) != TIMESTAMPTZOID ||
+		SPI_gettypeid(trigdata->tg_relation->rd_att, 4) != INT8OID)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("snowflake_restore_mark must be a trigger on snowflake_dumped_mark")));
@@ -498,5 +582,6 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 	warn_of_other_layout(trigdata);
 
 	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]));
+	restore_backfilled(trigdata);
 	return PointerGetDatum(NULL);
 }

@@ -93,12 +93,8 @@ static GeneratorState my = {
 	.unit_start = PG_INT64_MAX	/* drawing nowhere yet */
 };
 
-/*
- * First call in this backend: may this server issue IDs at all?  Then get a
- * slot.
- */
-static void
-prepare(void)
+void
+generator_require(void)
 {
 	shmem_require("generate IDs");
 
@@ -124,6 +120,15 @@ prepare(void)
 				 errdetail("Without a number of its own, this server could issue the IDs of another one."),
 				 errhint("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server.",
 						 (uint64) snowflake_layout.max[FIELD_NODE])));
+}
+
+/*
+ * First call in this backend: get a slot.
+ */
+static void
+prepare(void)
+{
+	generator_require();
 
 	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
 		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);

@@ -10,6 +10,9 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Raise an ERROR unless this server may issue IDs at all. */
+extern void generator_require(void);
+
 /*
  * Take between 1 and want (at least 1) IDs in one step.  They are first,
  * first + generator_step(), and so on, all of one time unit and one worker;

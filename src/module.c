@@ -20,6 +20,7 @@
 #include "utils/timestamp.h"
 
 #include "generator.h"
+#include "home.h"
 #include "reserve.h"
 #include "settings.h"
 #include "shmem.h"

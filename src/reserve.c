@@ -63,6 +63,7 @@
 
 #include "clock.h"
 #include "compat.h"
+#include "home.h"
 #include "reserve.h"
 #include "settings.h"
 
@@ -75,6 +76,8 @@
 
 /* From the server's timestamps to the mark. */
 #define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+#define MARK_FAILURE "the durable mark could not be changed"
 
 /* A longer wait asks again this often: the worker may have failed meanwhile. */
 #define WAIT_SLICE_MS	100
@@ -230,12 +233,8 @@ reserve_wait(uint64 time, int64 timeout_ms)
 	ConditionVariableCancelSleep();
 }
 
-/*
- * Wait for what was asked of the worker, until something changed or for a
- * while.  Raises an ERROR max_wait after "since".
- */
-static void
-wait_a_slice(instr_time since)
+void
+reserve_wait_for_worker(instr_time since, const char *failure)
 {
 	instr_time	waited;
 	int64		left_ms;
@@ -245,7 +244,7 @@ wait_a_slice(instr_time since)
 	left_ms = snowflake_max_wait - (int64) INSTR_TIME_GET_MILLISEC(waited);
 	wake_worker();
 	if (left_ms <= 0)
-		report("the durable mark could not be changed");
+		report(failure);
 	(void) ConditionVariableTimedSleep(&shared->reserve.changed,
 									   Min(left_ms, WAIT_SLICE_MS),
 									   PG_WAIT_EXTENSION);
@@ -264,7 +263,7 @@ reserve_advance(uint64 floor)
 		while (pg_atomic_read_u64(&reserve->advanced) < floor)
 		{
 			shmem_raise(&reserve->advance_to, floor);
-			wait_a_slice(since);
+			reserve_wait_for_worker(since, MARK_FAILURE);
 		}
 	}
 	PG_FINALLY();
@@ -297,7 +296,7 @@ reserve_accept(void)
 		while (pg_atomic_read_u64(&reserve->limit) == 0)
 		{
 			pg_atomic_write_u32(&reserve->accept, 1);
-			wait_a_slice(since);
+			reserve_wait_for_worker(since, MARK_FAILURE);
 		}
 	}
 	PG_FINALLY();
@@ -373,71 +372,6 @@ clear_error(void)
 	LWLockRelease(shared->lock);
 }
 
-static void
-begin(const char *activity)
-{
-	pgstat_report_activity(STATE_RUNNING, activity);
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	SPI_connect();
-}
-
-/*
- * Commit, and wait until that is durable wherever it has to be.
- */
-static void
-commit(void)
-{
-	SPI_finish();
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-
-	/*
-	 * The wait for a synchronous standby is cut short when the worker is told
-	 * to end.  Then it ends here: what is not durable is not published.
-	 */
-	CHECK_FOR_INTERRUPTS();
-	pgstat_report_stat(true);
-	pgstat_report_activity(STATE_IDLE, NULL);
-}
-
-/*
- * Run a statement with up to two parameters, NULL for those not given.
- * Returns the number of rows.
- */
-static uint64
-run(const char *sql, Oid type1, Datum value1, Oid type2, Datum value2)
-{
-	Oid			types[2] = {type1, type2};
-	Datum		values[2] = {value1, value2};
-	int			nargs = (type1 != InvalidOid) + (type2 != InvalidOid);
-	int			result = SPI_execute_with_args(sql, nargs, types, values, NULL,
-											   false, 0);
-
-	if (result < 0)
-		elog(ERROR, "%s failed: %s", sql, SPI_result_code_string(result));
-	return SPI_processed;
-}
-
-static uint64
-run_plain(const char *sql)
-{
-	return run(sql, InvalidOid, (Datum) 0, InvalidOid, (Datum) 0);
-}
-
-static Datum
-result_datum(int column)
-{
-	bool		isnull;
-	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
-									  SPI_tuptable->tupdesc, column, &isnull);
-
-	if (isnull)
-		elog(ERROR, "unexpected null in the home database");
-	return value;
-}
-
 /*
  * Raise the mark, so that IDs may be issued below a time.  It is not lowered,
  * nor left below the limit, whoever may have done that.  Returns what it is.
@@ -447,18 +381,18 @@ write_mark(uint64 time)
 {
 	int64		mark = mark_of_time(Max(time, pg_atomic_read_u64(&shared->reserve.limit)));
 
-	if (run("SELECT setval('" MARK "', GREATEST(last_value, $1)) FROM " MARK,
-			INT8OID, Int64GetDatum(mark), InvalidOid, (Datum) 0) != 1)
+	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, $1)) FROM " MARK,
+				 INT8OID, Int64GetDatum(mark), InvalidOid, (Datum) 0) != 1)
 		elog(ERROR, "cannot read the sequence " MARK);
-	return DatumGetInt64(result_datum(1));
+	return DatumGetInt64(home_result(1));
 }
 
 static int64
 read_mark(void)
 {
-	if (run_plain("SELECT last_value FROM " MARK) != 1)
+	if (home_run_plain("SELECT last_value FROM " MARK) != 1)
 		elog(ERROR, "cannot read the sequence " MARK);
-	return DatumGetInt64(result_datum(1));
+	return DatumGetInt64(home_result(1));
 }
 
 /*
@@ -477,9 +411,9 @@ record(void)
 	char	   *value = psprintf("%s since %s", snowflake_layout_text,
 								 timestamptz_to_str(snowflake_epoch));
 
-	run_plain(psprintf("ALTER DATABASE %s SET " RECORDED " = %s",
-					   quote_identifier(get_database_name(MyDatabaseId)),
-					   quote_literal_cstr(value)));
+	home_run_plain(psprintf("ALTER DATABASE %s SET " RECORDED " = %s",
+							quote_identifier(get_database_name(MyDatabaseId)),
+							quote_literal_cstr(value)));
 }
 
 /*
@@ -496,19 +430,19 @@ check_recorded(bool accept)
 	LayoutError error;
 
 	/* this database first */
-	if (run("SELECT d.datname::text,"
-			" split_part(v, ' since ', 1),"
-			" split_part(v, ' since ', 2)::timestamptz"
-			" FROM pg_database d"
-			" JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
-			" unnest(s.setconfig) c,"
-			" substring(c, '^" RECORDED "=(.+)$') v"
-			" WHERE v IS NOT NULL"
-			" ORDER BY d.oid <> $1",
-			OIDOID, ObjectIdGetDatum(MyDatabaseId), InvalidOid, (Datum) 0) == 0)
+	if (home_run("SELECT d.datname::text,"
+				 " split_part(v, ' since ', 1),"
+				 " split_part(v, ' since ', 2)::timestamptz"
+				 " FROM pg_database d"
+				 " JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
+				 " unnest(s.setconfig) c,"
+				 " substring(c, '^" RECORDED "=(.+)$') v"
+				 " WHERE v IS NOT NULL"
+				 " ORDER BY d.oid <> $1",
+				 OIDOID, ObjectIdGetDatum(MyDatabaseId), InvalidOid, (Datum) 0) == 0)
 		return false;
 
-	database = TextDatumGetCString(result_datum(1));
+	database = TextDatumGetCString(home_result(1));
 	if (strcmp(database, get_database_name(MyDatabaseId)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
@@ -518,8 +452,8 @@ check_recorded(bool accept)
 						 database, quote_identifier(database))));
 
 	shared->reserve.mark_found = true;
-	layout_text = TextDatumGetCString(result_datum(2));
-	epoch = DatumGetTimestampTz(result_datum(3));
+	layout_text = TextDatumGetCString(home_result(2));
+	epoch = DatumGetTimestampTz(home_result(3));
 	if (epoch == snowflake_epoch &&
 		layout_parse(layout_text, &layout, &error) &&
 		layout_equal(&layout, &snowflake_layout))
@@ -550,7 +484,7 @@ static void
 set_up_home(void)
 {
 	if (!OidIsValid(get_extension_oid(HOME_EXTENSION, true)))
-		run_plain("CREATE EXTENSION " HOME_EXTENSION);
+		home_run_plain("CREATE EXTENSION " HOME_EXTENSION);
 	record();
 	ereport(LOG,
 			(errmsg("snowflake keeps its durable mark in database \"%s\" from now on",
@@ -607,7 +541,7 @@ recover(bool asked, bool accept)
 				(errcode(ERRCODE_CANNOT_CONNECT_NOW),
 				 errmsg("the server is shutting down")));
 
-	begin("reading the durable mark");
+	home_begin("reading the durable mark");
 	found = OidIsValid(get_extension_oid(HOME_EXTENSION, true));
 	if (found)
 	{
@@ -633,12 +567,12 @@ recover(bool asked, bool accept)
 	{
 		if (!asked)
 		{
-			commit();
+			home_commit();
 			return false;
 		}
 		set_up_home();
 	}
-	commit();
+	home_commit();
 	shared->reserve.mark_found = true;
 
 	floor = Max(time_of_mark(mark, true), 1);
@@ -681,17 +615,17 @@ reserve_serve(void)
 
 	if (wanted > 0 && reserve_runs_out(wanted))
 	{
-		begin("raising the durable mark");
+		home_begin("raising the durable mark");
 		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
-		commit();
+		home_commit();
 		publish(mark);
 	}
 
 	if (floor > pg_atomic_read_u64(&reserve->advanced))
 	{
-		begin("raising the durable mark for snowflake_advance()");
+		home_begin("raising the durable mark for snowflake_advance()");
 		mark = write_mark(floor);
-		commit();
+		home_commit();
 		raise_words(floor);
 		pg_atomic_write_u64(&reserve->advanced, floor);
 		publish(mark);
@@ -716,7 +650,7 @@ reserve_close(void)
 
 	AbortOutOfAnyTransaction();
 	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
-	begin("lowering the durable mark");
+	home_begin("lowering the durable mark");
 	name = makeRangeVar(pstrdup(HOME_EXTENSION), pstrdup("mark"), -1);
 	if (OidIsValid(RangeVarGetRelidExtended(name, RowExclusiveLock,
 											RVR_MISSING_OK | RVR_SKIP_LOCKED,
@@ -736,10 +670,10 @@ reserve_close(void)
 		}
 
 		/* Unless it was raised by other means, which must have had a reason. */
-		run("SELECT setval('" MARK "', $1) FROM " MARK
-			" WHERE last_value = $2",
-			INT8OID, Int64GetDatum(mark_of_time(last + 1)),
-			INT8OID, Int64GetDatum((int64) pg_atomic_read_u64(&reserve->mark)));
+		home_run("SELECT setval('" MARK "', $1) FROM " MARK
+				 " WHERE last_value = $2",
+				 INT8OID, Int64GetDatum(mark_of_time(last + 1)),
+				 INT8OID, Int64GetDatum((int64) pg_atomic_read_u64(&reserve->mark)));
 	}
 	SPI_finish();
 	PopActiveSnapshot();

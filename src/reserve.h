@@ -10,13 +10,11 @@
 #ifndef SNOWFLAKE_RESERVE_H
 #define SNOWFLAKE_RESERVE_H
 
+#include "portability/instr_time.h"
 #include "shmem.h"
 #include "utils/timestamp.h"
 
 #pragma GCC visibility push(hidden)
-
-/* The extension that holds the mark, and its schema. */
-#define HOME_EXTENSION "snowflake_home"
 
 /*
  * For who draws IDs
@@ -59,6 +57,14 @@ extern void reserve_ask(uint64 time);
  * time left to wait, or waiting is of no use.
  */
 extern void reserve_wait(uint64 time, int64 timeout_ms);
+
+/*
+ * Wake the worker and sleep until it changed something, for a while at most:
+ * to be called again and again, by who is prepared to sleep on
+ * shared->reserve.changed.  Can be interrupted.  Raises an ERROR with that
+ * message and the worker's reason when max_wait has passed "since".
+ */
+extern void reserve_wait_for_worker(instr_time since, const char *failure);
 
 /*
  * For the functions.  Both wait for the worker, up to max_wait, else ERROR.

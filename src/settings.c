@@ -39,6 +39,7 @@ int			snowflake_reserve_window;
 static char *epoch_string;
 static char *layout_string;
 static char *recorded;
+static char *backfilled;
 
 static const struct config_enum_entry sequence_start_options[] = {
 	{"zero", SEQUENCE_START_ZERO, false},
@@ -304,6 +305,16 @@ settings_define(void)
 							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
 							   "Set by the background worker.",
 							   &recorded,
+							   "",
+							   PGC_SUSET,
+							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
+							   NULL, NULL, NULL);
+
+	/* Read by dumps, see snowflake_dumped_mark in the install script. */
+	DefineCustomStringVariable("snowflake.backfilled",
+							   "Says how many sequence numbers of a time unit snowflake_backfill() has used at most.",
+							   "Set by the background worker.",
+							   &backfilled,
 							   "",
 							   PGC_SUSET,
 							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,

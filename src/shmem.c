@@ -42,7 +42,7 @@ void
 shmem_request(void)
 {
 	RequestAddinShmemSpace(shmem_size());
-	RequestNamedLWLockTranche(LWLOCK_TRANCHE_NAME, 1);
+	RequestNamedLWLockTranche(LWLOCK_TRANCHE_NAME, 2);
 }
 
 void
@@ -62,6 +62,7 @@ shmem_startup(void)
 	if (!found)
 	{
 		Reserve    *reserve = &shared->reserve;
+		LWLockPadded *locks;
 
 		memset(reserve, 0, sizeof(Reserve));
 		pg_atomic_init_u64(&reserve->limit, 0);
@@ -76,7 +77,12 @@ shmem_startup(void)
 		pg_atomic_init_u32(&reserve->worker, (uint32) -1);
 		ConditionVariableInit(&reserve->changed);
 
-		shared->lock = &GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME)->lock;
+		memset(&shared->backfill, 0, sizeof(Backfill));
+		shared->backfill.segment = DSM_HANDLE_INVALID;
+
+		locks = GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME);
+		shared->lock = &locks[0].lock;
+		shared->backfill.lock = &locks[1].lock;
 		shared->nslots = settings_slots();
 		shared->nbackends = MaxBackends;
 		shared->slots = (SlotPadded *) (base + header_size());

@@ -13,6 +13,7 @@
 
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
+#include "storage/dsm.h"
 #include "storage/lwlock.h"
 
 #pragma GCC visibility push(hidden)
@@ -157,12 +158,46 @@ typedef struct Reserve
 } Reserve;
 
 /*
- * The fields but the reserve are set at server start and read only from then
- * on; what they point to follows the rules above.
+ * Asks the worker for sequence numbers of a stretch of the past.
+ */
+typedef struct BackfillRequest
+{
+	uint64		stretch;
+	uint64		count;			/* 0 means that the entry is free */
+} BackfillRequest;
+
+#define BACKFILL_REQUESTS 8
+
+/*
+ * What snowflake_backfill() needs; see backfill.c.  All is protected by the
+ * lock, and so is what the segment holds.
+ */
+typedef struct Backfill
+{
+	LWLock	   *lock;			/* itself set at server start */
+
+	/* Its tables, DSM_HANDLE_INVALID before they are needed. */
+	dsm_handle	segment;
+
+	/* Put in by anyone, taken out by the worker once it has done it. */
+	BackfillRequest requests[BACKFILL_REQUESTS];
+
+	/*
+	 * No number below may be drawn in any stretch: what is asked for, 0 for
+	 * nothing, and what the worker has made durable.
+	 */
+	uint64		advance_to;
+	uint64		advanced;
+} Backfill;
+
+/*
+ * The fields but the reserve and the backfill are set at server start and read
+ * only from then on; what they point to follows the rules above.
  */
 typedef struct SharedState
 {
 	Reserve		reserve;
+	Backfill	backfill;
 	LWLock	   *lock;			/* guards who has which slot, and the error */
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */

@@ -28,6 +28,7 @@
 #include "utils/pidfile.h"
 #include "utils/wait_event.h"
 
+#include "backfill.h"
 #include "compat.h"
 #include "reserve.h"
 #include "settings.h"
@@ -197,6 +198,7 @@ snowflake_worker_main(Datum arg)
 	for (;;)
 	{
 		reserve_serve();
+		backfill_serve();
 		while (!reserve_is_asked())
 			sleep_and_check();
 	}

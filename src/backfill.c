@@ -1,0 +1,464 @@
+/*-------------------------------------------------------------------------
+ *
+ * backfill.c
+ *		Unique IDs at past times.
+ *
+ * History is loaded in any order, so the one word that a slot of the live
+ * generator has is of no use here: each time unit needs a counter of its own.
+ * To keep those of all time durable would be a row for each ID.  So the past is
+ * divided into stretches of 2^STRETCH_BITS units (70 minutes, in
+ * milliseconds), and
+ *
+ *	- the home database keeps one number a stretch: sequence numbers below it
+ *	  may have been used, in any unit of the stretch;
+ *	- shared memory keeps the counters of the units.  They begin at what that
+ *	  number was when the stretch was first asked for, and end at what it is.
+ *
+ * A unit whose counter has come to the end asks the worker, which raises the
+ * number by as much as there was before, commits, with the synchronous
+ * standbys if there are, and only then publishes the new end.  So
+ *
+ *		every number issued in a stretch < its end <= its durable number.
+ *
+ * A crash or a restart loses the counters, and with them the numbers between,
+ * once for each stretch that is used again.  The same happens when the tables
+ * in shared memory are full: they are cleared.
+ *
+ * As with the durable mark, the WAL record of the number precedes those of the
+ * rows with these IDs.
+ *
+ * The counter is not itself the sequence number in the ID: there it is rotated
+ * by an amount that depends on the unit alone.  IDs that are the only ones of
+ * their unit would otherwise all end in the same bits, and id % n would put
+ * them on one shard.
+ *
+ * Locking: everything shared is under shared->backfill.lock, held for a look-up
+ * in the tables, or to clear them; nothing that can fail is done under it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "backfill.h"
+#include "clock.h"
+#include "generator.h"
+#include "home.h"
+#include "reserve.h"
+#include "settings.h"
+
+#define STRETCH_BITS	22
+
+#define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
+#define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])
+
+/* Sizes are powers of 2; the tables are cleared when one is filled to FULL. */
+#define UNITS_BITS		21
+#define STRETCHES_BITS	16
+#define FULL(bits)		(3U << ((bits) - 2))
+
+/* What a stretch has had: base to before end, in each of its units. */
+typedef struct Stretch
+{
+	uint64		key;			/* its number + 1, 0 where there is none */
+	uint64		base;
+	uint64		end;
+} Stretch;
+
+/* The tables in the segment, hashed, with linear probing. */
+typedef struct Tables
+{
+	uint32		nstretches;
+	uint32		nunits;
+	Stretch		stretches[1 << STRETCHES_BITS];
+
+	/* (unit << sequence bits | last counter) + 1, 0 where there is none */
+	uint64		units[1 << UNITS_BITS];
+} Tables;
+
+static Tables *tables = NULL;
+
+/*
+ * The tables
+ */
+
+/*
+ * Spreads consecutive numbers evenly over 2^bits places: Fibonacci hashing.
+ * IDs depend on it, so it is never to be changed.
+ */
+static uint64
+spread(uint64 number, int bits)
+{
+	return bits == 0 ? 0 :
+		(number * UINT64CONST(0x9E3779B97F4A7C15)) >> (64 - bits);
+}
+
+/* The entry of a stretch, or the empty one where it belongs. */
+static Stretch *
+find_stretch(uint64 number)
+{
+	uint64		i = spread(number, STRETCHES_BITS);
+
+	while (tables->stretches[i].key != 0 &&
+		   tables->stretches[i].key != number + 1)
+		i = (i + 1) % lengthof(tables->stretches);
+	return &tables->stretches[i];
+}
+
+/* The entry of a time unit, or the empty one where it belongs. */
+static uint64 *
+find_unit(uint64 unit)
+{
+	uint64		i = spread(unit, UNITS_BITS);
+
+	while (tables->units[i] != 0 &&
+		   (tables->units[i] - 1) >> SEQUENCE_BITS != unit)
+		i = (i + 1) % lengthof(tables->units);
+	return &tables->units[i];
+}
+
+/*
+ * Both at once: a counter may be forgotten only together with the base that
+ * it began at.
+ */
+static void
+clear_tables(void)
+{
+	memset(tables, 0, sizeof(Tables));
+}
+
+/*
+ * Map the segment, and make it when nobody has.
+ */
+static void
+attach(void)
+{
+	Backfill   *backfill = &shared->backfill;
+	dsm_handle	handle;
+	dsm_segment *segment;
+
+	if (tables != NULL)
+		return;
+
+	LWLockAcquire(backfill->lock, LW_SHARED);
+	handle = backfill->segment;
+	LWLockRelease(backfill->lock);
+
+	if (handle == DSM_HANDLE_INVALID)
+	{
+		dsm_handle	mine;
+
+		segment = dsm_create(sizeof(Tables), 0);
+		memset(dsm_segment_address(segment), 0, sizeof(Tables));
+		mine = dsm_segment_handle(segment);
+
+		/* to stay until the server stops, whoever comes and goes */
+		dsm_pin_segment(segment);
+
+		LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
+		if (backfill->segment == DSM_HANDLE_INVALID)
+			backfill->segment = mine;
+		handle = backfill->segment;
+		LWLockRelease(backfill->lock);
+
+		if (handle != mine)
+		{
+			/* another was faster */
+			dsm_detach(segment);
+			dsm_unpin_segment(mine);
+			segment = dsm_attach(handle);
+		}
+	}
+	else
+		segment = dsm_attach(handle);
+
+	if (segment == NULL)
+		elog(ERROR, "could not map the shared memory of snowflake_backfill()");
+	dsm_pin_mapping(segment);
+	tables = dsm_segment_address(segment);
+}
+
+/*
+ * Drawing
+ */
+
+/*
+ * Ask the worker for more numbers of a stretch.  When there are too many that
+ * ask, try again later: they are served all at once.
+ */
+static void
+request(uint64 stretch, uint64 count)
+{
+	BackfillRequest *free = NULL;
+
+	for (int i = 0; i < BACKFILL_REQUESTS; i++)
+	{
+		BackfillRequest *entry = &shared->backfill.requests[i];
+
+		if (entry->count == 0)
+			free = entry;
+		else if (entry->stretch == stretch)
+			return;
+	}
+	if (free != NULL)
+	{
+		free->stretch = stretch;
+		free->count = count;
+	}
+}
+
+/*
+ * All numbers of a unit are gone.
+ */
+static void
+report_exhausted(uint64 unit)
+{
+	TimestampTz ts;
+
+	if (!clock_timestamp_of_unit(unit, &ts))
+		ts = DT_NOEND;
+	ereport(ERROR,
+			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+			 errmsg("no snowflake ID is left to backfill the time unit that begins at %s",
+					timestamptz_to_str(ts)),
+			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill, and a restart of the server gives up as many as any unit near it had used by then.",
+					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1),
+			 errhint("Give the row a time nearby.")));
+}
+
+/*
+ * Count a unit up.  False when there are no numbers for it now, and then they
+ * are asked for.
+ */
+static bool
+count_up(uint64 unit, uint64 *counter)
+{
+	Stretch    *stretch;
+	uint64	   *word;
+	uint64		next;
+	bool		found;
+
+	LWLockAcquire(shared->backfill.lock, LW_EXCLUSIVE);
+	word = find_unit(unit);
+	if (*word == 0 && tables->nunits >= FULL(UNITS_BITS))
+	{
+		clear_tables();
+		word = find_unit(unit);
+	}
+	stretch = find_stretch(unit >> STRETCH_BITS);
+	next = *word == 0 ? 0 : ((*word - 1) & SEQUENCE_MASK) + 1;
+	next = Max(next, stretch->base);
+	found = next < stretch->end;
+	if (found)
+	{
+		if (*word == 0)
+			tables->nunits++;
+		*word = (unit << SEQUENCE_BITS | next) + 1;
+	}
+	else if (next <= SEQUENCE_MASK)
+		request(unit >> STRETCH_BITS, Max(stretch->end - stretch->base, 1));
+	LWLockRelease(shared->backfill.lock);
+
+	if (next > SEQUENCE_MASK)
+		report_exhausted(unit);
+	*counter = next;
+	return found;
+}
+
+int64
+backfill_draw(uint64 unit)
+{
+	uint64		counter;
+	uint64		sequence;
+
+	if (tables == NULL)
+	{
+		generator_require();
+		if (settings_backfill_worker() == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot backfill snowflake IDs with this layout"),
+					 errdetail("The layout \"%s\" has no worker number to tell them from IDs that were drawn at that time.",
+							   snowflake_layout_text),
+					 errhint("Use a layout with a worker field, or put IDs together with snowflake_id().")));
+		attach();
+	}
+
+	if (!count_up(unit, &counter))
+	{
+		instr_time	since;
+
+		INSTR_TIME_SET_CURRENT(since);
+		ConditionVariablePrepareToSleep(&shared->reserve.changed);
+		while (!count_up(unit, &counter))
+			reserve_wait_for_worker(since, "cannot backfill a snowflake ID: its sequence number could not be made durable");
+		ConditionVariableCancelSleep();
+	}
+
+	sequence = (counter + spread(unit, SEQUENCE_BITS)) & SEQUENCE_MASK;
+	return layout_pack(&snowflake_layout, unit, settings_node_number(),
+					   settings_backfill_worker(), sequence);
+}
+
+static bool
+is_advanced(uint64 number)
+{
+	Backfill   *backfill = &shared->backfill;
+	bool		done;
+
+	LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
+	done = backfill->advanced >= number;
+	if (!done)
+		backfill->advance_to = Max(backfill->advance_to, number);
+	LWLockRelease(backfill->lock);
+	return done;
+}
+
+void
+backfill_advance(uint64 number)
+{
+	instr_time	since;
+
+	INSTR_TIME_SET_CURRENT(since);
+	ConditionVariablePrepareToSleep(&shared->reserve.changed);
+	while (!is_advanced(number))
+		reserve_wait_for_worker(since, "the sequence numbers to backfill with could not be advanced");
+	ConditionVariableCancelSleep();
+}
+
+/*
+ * The worker's part
+ */
+
+/* The row for all stretches. */
+#define ANY_STRETCH (-1)
+
+/*
+ * What a stretch has used, durably.
+ */
+static uint64
+read_used(int64 stretch)
+{
+	(void) home_run("SELECT coalesce(max(used), 0) FROM " HOME_EXTENSION ".backfill"
+					" WHERE stretch IN ($1, $2)",
+					INT8OID, Int64GetDatum(stretch),
+					INT8OID, Int64GetDatum(ANY_STRETCH));
+	return (uint64) DatumGetInt64(home_result(1));
+}
+
+/*
+ * Raise it.  The largest of all is also a setting of the home database, where
+ * a dump of any database finds it.
+ */
+static void
+write_used(int64 stretch, uint64 used)
+{
+	static uint64 largest = 0;	/* as far as known */
+
+	(void) home_run("INSERT INTO " HOME_EXTENSION ".backfill AS b VALUES ($1, $2)"
+					" ON CONFLICT (stretch) DO UPDATE SET used = EXCLUDED.used",
+					INT8OID, Int64GetDatum(stretch),
+					INT8OID, Int64GetDatum((int64) used));
+	if (used > largest)
+	{
+		(void) home_run_plain("SELECT max(used) FROM " HOME_EXTENSION ".backfill");
+		largest = (uint64) DatumGetInt64(home_result(1));
+		home_run_plain(psprintf("ALTER DATABASE %s SET snowflake.backfilled = '" UINT64_FORMAT "'",
+								quote_identifier(get_database_name(MyDatabaseId)),
+								largest));
+	}
+}
+
+/*
+ * Let a stretch have the numbers from base to before end, which must be
+ * durable.
+ */
+static void
+publish(uint64 number, uint64 base, uint64 end)
+{
+	Stretch    *stretch = find_stretch(number);
+
+	if (stretch->key == 0 && tables->nstretches >= FULL(STRETCHES_BITS))
+	{
+		clear_tables();
+		stretch = find_stretch(number);
+	}
+	if (stretch->key == 0)
+	{
+		tables->nstretches++;
+		stretch->key = number + 1;
+		stretch->base = base;
+	}
+	else if (base != stretch->end)
+		stretch->base = base;
+	stretch->end = end;
+}
+
+void
+backfill_serve(void)
+{
+	Backfill   *backfill = &shared->backfill;
+	BackfillRequest requests[BACKFILL_REQUESTS];
+	uint64		base[BACKFILL_REQUESTS];
+	uint64		end[BACKFILL_REQUESTS];
+	uint64		advance_to;
+	bool		in_use;
+	bool		asked;
+
+	/* only with the layout that the mark is of */
+	if (!reserve_is_open())
+		return;
+
+	LWLockAcquire(backfill->lock, LW_SHARED);
+	memcpy(requests, backfill->requests, sizeof(requests));
+	advance_to = backfill->advance_to;
+	in_use = backfill->segment != DSM_HANDLE_INVALID;
+	LWLockRelease(backfill->lock);
+
+	asked = advance_to > 0;
+	for (int i = 0; i < BACKFILL_REQUESTS; i++)
+		asked |= requests[i].count > 0;
+	if (!asked)
+		return;
+
+	home_begin("reserving sequence numbers to backfill with");
+	if (advance_to > read_used(ANY_STRETCH))
+		write_used(ANY_STRETCH, advance_to);
+	for (int i = 0; i < BACKFILL_REQUESTS; i++)
+	{
+		if (requests[i].count == 0)
+			continue;
+		base[i] = read_used((int64) requests[i].stretch);
+		end[i] = Min(base[i] + requests[i].count, SEQUENCE_MASK + 1);
+		if (end[i] > base[i])
+			write_used((int64) requests[i].stretch, end[i]);
+	}
+	home_commit();
+
+	/* who asks for numbers has made the tables */
+	if (in_use)
+		attach();
+
+	LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
+	if (advance_to > 0)
+	{
+		if (tables != NULL)
+			clear_tables();
+		backfill->advanced = Max(backfill->advanced, advance_to);
+		if (backfill->advance_to == advance_to)
+			backfill->advance_to = 0;
+	}
+	for (int i = 0; i < BACKFILL_REQUESTS; i++)
+	{
+		if (requests[i].count == 0)
+			continue;
+		publish(requests[i].stretch, base[i], end[i]);
+		backfill->requests[i].count = 0;
+	}
+	LWLockRelease(backfill->lock);
+	ConditionVariableBroadcast(&shared->reserve.changed);
+}

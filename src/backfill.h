@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * backfill.h
+ *		Unique IDs at past times.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_BACKFILL_H
+#define SNOWFLAKE_BACKFILL_H
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * Draw an ID of a time unit, which must be within the layout's lifetime, from
+ * the worker number that is kept for this.  Raises an ERROR when the unit has
+ * none left, when the layout has no worker field, or when none may be issued.
+ * May wait for the worker, up to max_wait, and can be interrupted.
+ */
+extern int64 backfill_draw(uint64 unit);
+
+/*
+ * Draw no sequence number below this one any more, in any time unit, durably.
+ * Waits for the worker, up to max_wait, else ERROR.
+ */
+extern void backfill_advance(uint64 number);
+
+/* For the worker: do what is asked for. */
+extern void backfill_serve(void);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_BACKFILL_H */

@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * home.c
+ *		Transactions of the background worker in the home database.
+ *
+ * Called by the worker alone, with no lock of ours held.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/snapmgr.h"
+
+#include "home.h"
+
+void
+home_begin(const char *activity)
+{
+	pgstat_report_activity(STATE_RUNNING, activity);
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	SPI_connect();
+}
+
+void
+home_commit(void)
+{
+	SPI_finish();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+
+	/*
+	 * The wait for a synchronous standby is cut short when the worker is told
+	 * to end.  Then it ends here: what is not durable is not published.
+	 */
+	CHECK_FOR_INTERRUPTS();
+	pgstat_report_stat(true);
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+uint64
+home_run(const char *sql, Oid type1, Datum value1, Oid type2, Datum value2)
+{
+	Oid			types[2] = {type1, type2};
+	Datum		values[2] = {value1, value2};
+	int			nargs = (type1 != InvalidOid) + (type2 != InvalidOid);
+	int			result = SPI_execute_with_args(sql, nargs, types, values, NULL,
+											   false, 0);
+
+	if (result < 0)
+		elog(ERROR, "%s failed: %s", sql, SPI_result_code_string(result));
+	return SPI_processed;
+}
+
+uint64
+home_run_plain(const char *sql)
+{
+	return home_run(sql, InvalidOid, (Datum) 0, InvalidOid, (Datum) 0);
+}
+
+Datum
+home_result(int column)
+{
+	bool		isnull;
+	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
+									  SPI_tuptable->tupdesc, column, &isnull);
+
+	if (isnull)
+		elog(ERROR, "unexpected null in the home database");
+	return value;
+}

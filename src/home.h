@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * home.h
+ *		Transactions of the background worker in the home database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_HOME_H
+#define SNOWFLAKE_HOME_H
+
+#pragma GCC visibility push(hidden)
+
+/* The extension with what is kept there, and its schema. */
+#define HOME_EXTENSION "snowflake_home"
+
+/*
+ * Begin a transaction; the activity is for pg_stat_activity.  Commit it, and
+ * wait until that is durable wherever it has to be.  An error in between ends
+ * the worker, and with it the transaction.
+ */
+extern void home_begin(const char *activity);
+extern void home_commit(void);
+
+/*
+ * Run a statement with up to two parameters, InvalidOid for the type of those
+ * not given.  Returns the number of rows.
+ */
+extern uint64 home_run(const char *sql, Oid type1, Datum value1,
+					   Oid type2, Datum value2);
+extern uint64 home_run_plain(const char *sql);
+
+/* A column, from 1, of the first row; an ERROR when it is null. */
+extern Datum home_result(int column);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_HOME_H */
