@@ -28,7 +28,7 @@ EXTENSION = snowflake snowflake_home
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse ranges partitions convert settings mark
+REGRESS = setup nextval parse ranges partitions convert settings backfill mark
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

@@ -225,8 +225,9 @@ report_exhausted(uint64 unit)
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("no snowflake ID is left to backfill the time unit that begins at %s",
 					timestamptz_to_str(ts)),
-			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill, and a restart of the server gives up as many as any unit near it had used by then.",
-					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1),
+			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. With a restart of the server all units of a stretch of %d lose as many as the fullest of them had used.",
+					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1,
+					   1 << STRETCH_BITS),
 			 errhint("Give the row a time nearby.")));
 }
 
