@@ -360,7 +360,7 @@ write_used(int64 stretch, uint64 used)
 {
 	static uint64 largest = 0;	/* as far as known */
 
-	(void) home_run("INSERT INTO " HOME_EXTENSION ".backfill AS b VALUES ($1, $2)"
+	(void) home_run("INSERT INTO " HOME_EXTENSION ".backfill VALUES ($1, $2)"
 					" ON CONFLICT (stretch) DO UPDATE SET used = EXCLUDED.used",
 					INT8OID, Int64GetDatum(stretch),
 					INT8OID, Int64GetDatum((int64) used));
@@ -372,6 +372,28 @@ write_used(int64 stretch, uint64 used)
 								quote_identifier(get_database_name(MyDatabaseId)),
 								largest));
 	}
+}
+
+/*
+ * Where that setting says more than the table, here or in another database,
+ * the table has been lost: with its extension, by a change of the home
+ * database, or in a dump.  Then no stretch may have what is below.
+ */
+static void
+make_good(void)
+{
+	uint64		lost;
+
+	(void) home_run("SELECT coalesce(max(v), 0)"
+					" FROM pg_db_role_setting, unnest(setconfig) c,"
+					" LATERAL (SELECT substring(c, '^snowflake[.]backfilled=(\\d{1,18})$')::bigint) s (v)"
+					" WHERE setdatabase <> $1"
+					" OR v > (SELECT coalesce(max(used), 0) FROM " HOME_EXTENSION ".backfill)",
+					OIDOID, ObjectIdGetDatum(MyDatabaseId),
+					InvalidOid, (Datum) 0);
+	lost = (uint64) DatumGetInt64(home_result(1));
+	if (lost > read_used(ANY_STRETCH))
+		write_used(ANY_STRETCH, lost);
 }
 
 /*
@@ -402,6 +424,7 @@ publish(uint64 number, uint64 base, uint64 end)
 void
 backfill_serve(void)
 {
+	static bool made_good = false;
 	Backfill   *backfill = &shared->backfill;
 	BackfillRequest requests[BACKFILL_REQUESTS];
 	uint64		base[BACKFILL_REQUESTS];
@@ -427,6 +450,8 @@ backfill_serve(void)
 		return;
 
 	home_begin("reserving sequence numbers to backfill with");
+	if (!made_good)
+		make_good();
 	if (advance_to > read_used(ANY_STRETCH))
 		write_used(ANY_STRETCH, advance_to);
 	for (int i = 0; i < BACKFILL_REQUESTS; i++)
@@ -439,6 +464,7 @@ backfill_serve(void)
 			write_used((int64) requests[i].stretch, end[i]);
 	}
 	home_commit();
+	made_good = true;
 
 	/* who asks for numbers has made the tables */
 	if (in_use)

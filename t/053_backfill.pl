@@ -305,6 +305,39 @@ $new->stop;
 }
 
 #
+# The numbers are lost with their table, which the server notices
+#
+{
+	my $server = snowflake_node('lost', $conf);
+
+	$server->safe_psql('postgres', 'CREATE DATABASE home; CREATE TABLE rows (id bigint PRIMARY KEY)');
+	$server->safe_psql('postgres', $same);
+	my $used = $server->safe_psql('postgres', 'SELECT max(used) FROM snowflake_home.backfill');
+
+	# in another home database
+	$server->append_conf('postgresql.conf', "snowflake.database = 'home'");
+	forget_mark($server);
+	$server->restart;
+	$server->safe_psql('postgres', $same);
+	is($server->safe_psql('home', 'SELECT used FROM snowflake_home.backfill WHERE stretch = -1'), $used,
+		'another home database begins above what was used');
+
+	# in a home database that was one before
+	my $more = $server->safe_psql('home', 'SELECT max(used) FROM snowflake_home.backfill');
+	$server->safe_psql('home', 'ALTER DATABASE home RESET snowflake.recorded');
+	$server->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+	$server->restart;
+	$server->safe_psql('home', 'DROP EXTENSION snowflake_home');
+	$server->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
+	$server->restart;
+	$server->safe_psql('postgres', $same);
+	is($server->safe_psql('home', 'SELECT used FROM snowflake_home.backfill WHERE stretch = -1'), $more,
+		'so does one whose extension was dropped');
+	is($server->safe_psql('postgres', 'SELECT count(*) FROM rows'), 6000, 'nothing came twice');
+	$server->stop;
+}
+
+#
 # Other layouts
 #
 my $layouts = 0;
