@@ -7,6 +7,7 @@ MODULE_big = snowflake
 OBJS = \
 	src/backfill.o \
 	src/clock.o \
+	src/codec.o \
 	src/convert.o \
 	src/ddl.o \
 	src/funcs.o \
@@ -28,7 +29,7 @@ EXTENSION = snowflake snowflake_home
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse ranges partitions convert settings backfill mark
+REGRESS = setup nextval parse codec ranges partitions convert settings backfill mark
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

@@ -177,6 +177,28 @@ COMMENT ON OPERATOR <@ (bigint, tstzrange) IS
 'is the time of a snowflake ID in a period?';
 
 --
+-- Text forms
+--
+-- IMMUTABLE: they depend on no setting.
+--
+
+CREATE FUNCTION snowflake_encode(id bigint, base text)
+RETURNS text
+AS 'MODULE_PATHNAME', 'snowflake_encode'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_encode(bigint, text) IS
+'a snowflake ID as a short text, in base32 (Crockford''s, sorts as the IDs do), base58 or base62';
+
+CREATE FUNCTION snowflake_decode(code text, base text)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_decode'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_decode(text, text) IS
+'the snowflake ID of a text in base32, base58 or base62, the inverse of snowflake_encode';
+
+--
 -- Partitions by time
 --
 -- What they do to tables is checked as the caller's, who must be the owner.
