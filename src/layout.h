@@ -82,8 +82,9 @@ extern int64_t layout_unit_ceil(const Layout *layout, int64_t since_epoch_us);
 extern uint64_t layout_unit_first_id(const Layout *layout, int64_t unit);
 
 /*
- * The first time unit from which on all IDs of a node are above an ID, which
- * must be one of the layout.  False when there is none.
+ * The time unit after that of an ID, which must be one of the layout, if all
+ * IDs of a node from there on are above it.  False when a field above the time
+ * keeps some below, or the ID's was the last unit.
  */
 extern bool layout_unit_above(const Layout *layout, uint64_t node, int64_t id,
 							  uint64_t *unit);
