@@ -2,6 +2,7 @@
 #
 #   make && sudo make install      build and install for the server of pg_config
 #   scripts/test.sh                run all tests on a throwaway server
+#   make fuzz                      build the fuzz target, see t/fuzz.c
 
 MODULE_big = snowflake
 OBJS = \
@@ -34,6 +35,8 @@ ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 
+EXTRA_CLEAN = fuzz
+
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
@@ -43,6 +46,15 @@ PROVE_FLAGS += -I t
 
 # Headers are not in PGXS's own dependencies.
 $(OBJS): $(wildcard src/*.h)
+
+# What is pure C, for libFuzzer.  Not position independent: at some addresses
+# that Linux may choose, the address sanitizer of clang before 17 cannot start.
+FUZZED = src/codec.c src/layout.c
+
+fuzz: t/fuzz.c $(FUZZED) $(wildcard src/*.h)
+	$(or $(CLANG),clang) -std=gnu11 -g -O1 -Wall -Wextra -no-pie \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-I src -o $@ t/fuzz.c $(FUZZED)
 
 # For scripts: the value of a variable.
 print-%:

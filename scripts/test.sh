@@ -22,6 +22,11 @@ find_major
 install_packages gcc libc6-dev make procps "postgresql-$pg_major" \
 	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime spin
 
+# libFuzzer and the sanitizers, for the clang that the server was built with.
+clang=$(dpkg-query -W -f '${Depends}' "postgresql-server-dev-$pg_major" |
+	sed -n 's/.*clang-\([0-9][0-9]*\).*/\1/p')
+[ -z "$clang" ] || install_packages "libclang-rt-$clang-dev"
+
 # Servers that were killed and not started again, and libfaketime in them,
 # leave shared memory behind.  Remove what is the user's, was made since the
 # start, and nobody is attached to.

@@ -1,0 +1,118 @@
+# What is pure C, with inputs that libFuzzer makes (fuzz.c), for some seconds:
+# nothing of what must hold is broken, and no sanitizer has anything to report.
+# Broken sources must be found out.
+
+use strict;
+use warnings FATAL => 'all';
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use IPC::Run;
+use PostgreSQL::Test::Utils ();
+use Test::More;
+
+my $top = abs_path(dirname(__FILE__) . '/..');
+
+# All of these, except on a machine so slow that the time is over before.
+my $runs = 5_000_000;
+my $seconds = 20;
+
+# Each part must have been tried so often at least, and with valid inputs.
+my $least = 1000;
+
+# To look for leaks takes a right to trace, which containers may not give, and
+# what is fuzzed allocates nothing.  Memory that was freed is kept only a while.
+$ENV{ASAN_OPTIONS} = 'detect_leaks=0:quarantine_size_mb=16';
+
+# Run a program.  Returns whether it succeeded, and what it printed.
+sub run_in
+{
+	my ($dir, @command) = @_;
+	my $output = '';
+	my $success = IPC::Run::run(
+		\@command, '<', '/dev/null', '>', \$output, '2>&1',
+		init => sub { chdir $dir or die "$dir: $!" },
+		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
+
+	return ($success, $output);
+}
+
+# Build the target from a copy of the sources.  Returns where it is.
+sub build
+{
+	my ($file, $from, $to) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir('fuzz');
+
+	system('cp', '-r', (map { "$top/$_" } qw(Makefile src t)), $dir) == 0
+	  or die "$top cannot be copied\n";
+	if (defined $file)
+	{
+		my $text = PostgreSQL::Test::Utils::slurp_file("$dir/$file");
+
+		$text =~ s/\Q$from\E/$to/ or die "no \"$from\" in $file\n";
+		open my $fh, '>', "$dir/$file" or die "$dir/$file: $!";
+		print $fh $text;
+		close $fh or die "$dir/$file: $!";
+	}
+
+	# Not skipped: without this, nothing shows what these do with bad input.
+	my ($built, $output) = run_in($dir, 'make', '-s', 'fuzz');
+	if (!$built)
+	{
+		fail('fuzz.c is built');
+		diag("Are the packages clang-N and libclang-rt-N-dev installed? "
+			  . "N is that of CLANG in pg_config --configure.\n$output");
+		done_testing();
+		exit 1;
+	}
+	return $dir;
+}
+
+# Break something in a source file.  It is found, by an assertion of fuzz.c or
+# by a sanitizer.
+sub found
+{
+	my ($name, @change) = @_;
+	my $dir = build(@change);
+	my ($success, $output) = run_in($dir, "$dir/fuzz", '-seed=1', "-runs=$runs");
+	my ($what) = $output =~ /(not true: .*|runtime error: .*|AddressSanitizer: \S+)/;
+
+	ok(!$success && defined $what, "found: $name") or diag($output);
+	note($what) if defined $what;
+	return;
+}
+
+my $dir = build();
+my ($success, $output) = run_in($dir, "$dir/fuzz", '-seed=1', "-runs=$runs",
+	"-max_total_time=$seconds", '-print_final_stats=1');
+ok($success, 'nothing is found') or diag($output);
+
+my ($executed) = $output =~ /^stat::number_of_executed_units: (\d+)$/m;
+cmp_ok($executed // 0, '>=', 20 * $least, 'inputs were tried');
+note($1) while $output =~ /^(Done .*)$/mg;
+
+my $text = PostgreSQL::Test::Utils::slurp_file("$top/t/fuzz.c");
+my @targets = $text =~ /^\t\{"(\w+)", \g1\},$/mg;
+cmp_ok(scalar @targets, '>', 0, 'there are targets');
+foreach my $target (@targets)
+{
+	my ($tried, $valid) = $output =~ /^$target: (\d+) runs, (\d+) valid$/m;
+
+	cmp_ok($tried // 0, '>=', $least, "$target: $tried inputs");
+	cmp_ok($valid // 0, '>', 0, "$target: $valid of them valid");
+}
+
+found('a layout of more than 63 bits',
+	'src/layout.c', 'if (layout->total_bits > LAYOUT_MAX_BITS)', 'if (0)');
+found('a message that shows what is behind the text',
+	'src/layout.c', 'i < len && i < 40', 'i < 40');
+found('time units rounded towards zero',
+	'src/layout.c', 'since_epoch_us % layout->unit_us < 0', '0');
+found('a text that is too long',
+	'src/codec.c', 'if (i == codec->max_length)', 'if (0)');
+found('a number past 2^63 - 1',
+	'src/codec.c', 'number > (INT64_MAX - value) / codec->base', '0');
+found('two texts of one ID',
+	'src/codec.c', 'value == 0 && i == 0 && len > 1', '0');
+
+done_testing();

@@ -1,0 +1,483 @@
+/*-------------------------------------------------------------------------
+ *
+ * fuzz.c
+ *		What is pure C (layout.c, codec.c), with inputs made by libFuzzer.
+ *
+ * Built and run for ten minutes by
+ *
+ *		make fuzz && ./fuzz -max_total_time=600
+ *
+ * It ends with how often each of the targets below ran.  An input that breaks
+ * an assertion, or is reported by a sanitizer, is kept in a file "crash-...";
+ * "./fuzz crash-..." runs it again.  The test 054_fuzz.pl does all that for
+ * seconds, and with broken sources.
+ *
+ * The first byte of an input chooses the target.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec.h"
+#include "layout.h"
+
+#define lengthof(array) (sizeof(array) / sizeof((array)[0]))
+
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) \
+		{ \
+			fprintf(stderr, "%s:%d: not true: %s\n", \
+					__FILE__, __LINE__, #condition); \
+			abort(); \
+		} \
+	} while (0)
+
+/* What is left of the input. */
+typedef struct Input
+{
+	const uint8_t *data;
+	size_t		size;
+} Input;
+
+/* A number of so many bytes, those past the end being 0. */
+static uint64_t
+take(Input *in, size_t bytes)
+{
+	uint64_t	number = 0;
+
+	while (bytes-- > 0)
+	{
+		number <<= 8;
+		if (in->size > 0)
+		{
+			number |= *in->data++;
+			in->size--;
+		}
+	}
+	return number;
+}
+
+/*
+ * Layouts
+ */
+
+/* The fields share out the bits without gap or overlap. */
+static void
+check_fields(const Layout *layout)
+{
+	uint64_t	used = 0;
+	int			total = 0;
+
+	CHECK(layout->bits[FIELD_TIME] > 0);
+	CHECK(layout->unit_us > 0 && layout->unit_us % 1000 == 0);
+	for (int f = 0; f < LAYOUT_FIELDS; f++)
+	{
+		uint64_t	mask = layout->max[f] << layout->shift[f];
+
+		CHECK(layout->bits[f] >= 0);
+		CHECK(layout->max[f] == (UINT64_C(1) << layout->bits[f]) - 1);
+		CHECK(layout->bits[f] > 0 || layout->shift[f] == 0);
+		CHECK((used & mask) == 0);
+		used |= mask;
+		total += layout->bits[f];
+
+		for (int g = 0; g < LAYOUT_FIELDS; g++)
+			CHECK(layout_is_above(layout, f, g) + layout_is_above(layout, g, f) ==
+				  (f != g && layout->bits[f] > 0 && layout->bits[g] > 0));
+	}
+	CHECK(total == layout->total_bits && total <= LAYOUT_MAX_BITS);
+	CHECK((int64_t) used == layout_max_id(layout));
+	CHECK(layout_sorts_by_time(layout) ==
+		  (layout->max[FIELD_TIME] << layout->shift[FIELD_TIME] > used / 2));
+}
+
+/* A layout as a text. */
+static void
+print_layout(const Layout *layout, char *str, size_t size)
+{
+	bool		seconds = layout->unit_us % 1000000 == 0;
+	size_t		len = 0;
+
+	for (int shift = LAYOUT_MAX_BITS; shift >= 0; shift--)
+	{
+		for (int f = 0; f < LAYOUT_FIELDS; f++)
+		{
+			if (layout->shift[f] != shift || layout->bits[f] == 0)
+				continue;
+			len += snprintf(str + len, size - len, "%s:%d ",
+							layout_field_name(f), layout->bits[f]);
+			if (f == FIELD_TIME)
+				len += snprintf(str + len - 1, size - len + 1, "@%lld%s ",
+								(long long) layout->unit_us / (seconds ? 1000000 : 1000),
+								seconds ? "s" : "ms") - 1;
+		}
+	}
+	CHECK(len < size);
+}
+
+/*
+ * A layout with any part of it replaced by any text: one that reads the same
+ * when it is written, or a reason.
+ */
+static bool
+layout_text(Input *in)
+{
+	static const char whole[] = "time:41@10ms node:5 worker:5 sequence:12";
+	size_t		from = take(in, 1) % sizeof(whole);
+	size_t		cut = take(in, 1) % (sizeof(whole) - from);
+	char	   *str = malloc(sizeof(whole) - cut + in->size);
+	Layout		layout;
+	Layout		again;
+	LayoutError error;
+	char		printed[200];
+	bool		valid;
+
+	memcpy(str, whole, from);
+	memcpy(str + from, in->data, in->size);
+	strcpy(str + from + in->size, whole + from + cut);
+	valid = layout_parse(str, &layout, &error);
+	free(str);
+
+	if (!valid)
+	{
+		CHECK(memchr(error.message, '\0', sizeof(error.message)) != NULL);
+		CHECK(error.message[0] != '\0');
+		for (const char *c = error.message; *c != '\0'; c++)
+			CHECK((unsigned char) *c < 0x80);
+		return false;
+	}
+
+	check_fields(&layout);
+	print_layout(&layout, printed, sizeof(printed));
+	CHECK(layout_parse(printed, &again, &error));
+	CHECK(layout_equal(&layout, &again));
+	again.bits[FIELD_NODE]++;
+	CHECK(!layout_equal(&layout, &again));
+	return true;
+}
+
+/* A layout of any fields, and whether it is one. */
+static bool
+take_layout(Input *in, Layout *layout)
+{
+	LayoutField order[LAYOUT_FIELDS];
+	int			bits[LAYOUT_FIELDS] = {0};
+	bool		seen[LAYOUT_FIELDS] = {false};
+	int			nfields = take(in, 1) % (LAYOUT_FIELDS + 1);
+	int			total = 0;
+	bool		twice = false;
+	int64_t		unit_us = 1000;
+	char		str[200];
+	size_t		len = 0;
+	LayoutError error;
+	bool		valid;
+
+	str[0] = '\0';
+	for (int i = 0; i < nfields; i++)
+	{
+		LayoutField field = take(in, 1) % LAYOUT_FIELDS;
+
+		order[i] = field;
+		twice |= seen[field];
+		seen[field] = true;
+		bits[field] = take(in, 1) % (LAYOUT_MAX_BITS + 1);
+		total += bits[field];
+		len += snprintf(str + len, sizeof(str) - len, " %s:%d",
+						layout_field_name(field), bits[field]);
+		if (field == FIELD_TIME && take(in, 1) % 2)
+		{
+			bool		seconds = take(in, 1) % 2;
+			int64_t		number = take(in, 4) % INT32_MAX + 1;
+
+			unit_us = number * (seconds ? 1000000 : 1000);
+			len += snprintf(str + len, sizeof(str) - len, "@%lld%s",
+							(long long) number, seconds ? "s" : "ms");
+		}
+	}
+	CHECK(len < sizeof(str));
+
+	valid = layout_parse(str, layout, &error);
+	CHECK(valid == (bits[FIELD_TIME] > 0 && !twice && total <= LAYOUT_MAX_BITS));
+	if (!valid)
+		return false;
+
+	CHECK(layout->total_bits == total);
+	CHECK(layout->unit_us == unit_us);
+	for (int i = 0; i < nfields; i++)
+	{
+		LayoutField field = order[i];
+
+		total -= bits[field];
+		CHECK(layout->bits[field] == bits[field]);
+		CHECK(layout->shift[field] == (bits[field] > 0 ? total : 0));
+	}
+	check_fields(layout);
+	return true;
+}
+
+/* An ID of a layout, of any fields, which must be what it is made of. */
+static int64_t
+take_id(Input *in, const Layout *layout)
+{
+	uint64_t	number[LAYOUT_FIELDS];
+	int64_t		id;
+
+	for (int f = 0; f < LAYOUT_FIELDS; f++)
+		number[f] = take(in, 8) & layout->max[f];
+	id = layout_pack(layout, number[FIELD_TIME], number[FIELD_NODE],
+					 number[FIELD_WORKER], number[FIELD_SEQUENCE]);
+	CHECK(id >= 0 && id <= layout_max_id(layout));
+	for (int f = 0; f < LAYOUT_FIELDS; f++)
+		CHECK(layout_unpack(layout, id, f) == number[f]);
+	return id;
+}
+
+/* Instants, units and IDs of any layout. */
+static bool
+layout_units(Input *in)
+{
+	Layout		layout;
+	int64_t		id;
+	int64_t		time;
+	int64_t		max_time;
+	int64_t		since;
+	__int128	unit_us;
+	__int128	floor;
+	__int128	ceil;
+	uint64_t	node;
+	uint64_t	above;
+
+	if (!take_layout(in, &layout))
+		return false;
+
+	/* any number up to the largest ID is one */
+	id = (int64_t) take(in, 8) & layout_max_id(&layout);
+	CHECK(layout_pack(&layout,
+					  layout_unpack(&layout, id, FIELD_TIME),
+					  layout_unpack(&layout, id, FIELD_NODE),
+					  layout_unpack(&layout, id, FIELD_WORKER),
+					  layout_unpack(&layout, id, FIELD_SEQUENCE)) == id);
+
+	/* the unit of an instant, and the first from it on */
+	since = (int64_t) take(in, 8);
+	unit_us = layout.unit_us;
+	floor = layout_unit_floor(&layout, since);
+	ceil = layout_unit_ceil(&layout, since);
+	CHECK(floor * unit_us <= since && since < (floor + 1) * unit_us);
+	CHECK((ceil - 1) * unit_us < since && since <= ceil * unit_us);
+
+	/* those of a unit and later are the IDs from its first one on */
+	id = take_id(in, &layout);
+	time = (int64_t) layout_unpack(&layout, id, FIELD_TIME);
+	max_time = (int64_t) layout.max[FIELD_TIME];
+	if (layout_sorts_by_time(&layout))
+	{
+		int64_t		unit = (int64_t) take(in, 8);
+
+		CHECK((layout_unit_first_id(&layout, unit) <= (uint64_t) id) ==
+			  (unit <= time));
+		CHECK(layout_unit_first_id(&layout, time) <= (uint64_t) id);
+		if (time < INT64_MAX)
+			CHECK(layout_unit_first_id(&layout, time + 1) > (uint64_t) id);
+	}
+
+	/* from the next unit on all IDs of a node are above, or never all */
+	node = take(in, 8) & layout.max[FIELD_NODE];
+	if (layout_unit_above(&layout, node, id, &above))
+	{
+		uint64_t	left = layout.max[FIELD_TIME] - above;
+		uint64_t	later = above + take(in, 8) % (left + 1);
+
+		CHECK(above == (uint64_t) time + 1 && time < max_time);
+		CHECK(layout_pack(&layout, later, node,
+						  take(in, 8) & layout.max[FIELD_WORKER],
+						  take(in, 8) & layout.max[FIELD_SEQUENCE]) > id);
+	}
+	else
+		CHECK(time == max_time ||
+			  layout_pack(&layout, max_time, node, 0, 0) < id);
+	return true;
+}
+
+/*
+ * Codecs
+ */
+
+static const char *const codec_names[] = {"base32", "base58", "base62"};
+
+static const Codec *
+take_codec(Input *in)
+{
+	const char *name = codec_names[take(in, 1) % lengthof(codec_names)];
+	const Codec *codec = codec_find(name, strlen(name));
+
+	CHECK(codec != NULL && strcmp(codec->name, name) == 0);
+	return codec;
+}
+
+/* The digit that is meant, as it is written. */
+static char
+fold_digit(const Codec *codec, char c)
+{
+	if (strcmp(codec->name, "base32") != 0)
+		return c;
+	c = toupper((unsigned char) c);
+	return c == 'I' || c == 'L' ? '1' : c == 'O' ? '0' : c;
+}
+
+/* Any text: an ID that has this text, or the place where it is wrong. */
+static bool
+codec_text(Input *in)
+{
+	const Codec *codec = take_codec(in);
+	bool		fixed = codec->min_length == codec->max_length;
+	const char *str = (const char *) in->data;
+	size_t		len = in->size;
+	char		canonical[CODEC_MAX_LENGTH];
+	int64_t		id = -1;
+	size_t		offset;
+	size_t		digits;
+	CodecResult result;
+	CodecResult expected;
+	unsigned __int128 number = 0;
+
+	result = codec_decode(codec, str, len, &id, &offset);
+
+	for (digits = 0; digits < len && digits < codec->max_length; digits++)
+	{
+		char		c = fold_digit(codec, str[digits]);
+		const char *digit = c != '\0' ? strchr(codec->digits, c) : NULL;
+
+		if (digit == NULL)
+			break;
+		number = number * codec->base + (digit - codec->digits);
+	}
+
+	if (!fixed && len > 1 && str[0] == codec->digits[0])
+	{
+		expected = CODEC_LEADING_ZERO;
+		CHECK(offset == 0);
+	}
+	else if (number > INT64_MAX)
+	{
+		expected = CODEC_TOO_LARGE;
+		codec_encode(codec, INT64_MAX, canonical);
+		CHECK(offset < digits);
+		CHECK(fold_digit(codec, str[offset]) > canonical[offset]);
+		for (size_t i = 0; i < offset; i++)
+			CHECK(fold_digit(codec, str[i]) == canonical[i]);
+	}
+	else
+	{
+		expected = digits == codec->max_length && len > digits ? CODEC_TOO_LONG :
+			digits < len ? CODEC_NOT_A_DIGIT :
+			digits < codec->min_length ? CODEC_TOO_SHORT : CODEC_OK;
+		CHECK(offset == digits);
+	}
+	CHECK(result == expected);
+
+	if (result == CODEC_OK)
+	{
+		CHECK((unsigned __int128) id == number);
+		CHECK(codec_encode(codec, id, canonical) == len);
+		for (size_t i = 0; i < len; i++)
+			CHECK(fold_digit(codec, str[i]) == canonical[i]);
+	}
+	return result == CODEC_OK;
+}
+
+/* Any two IDs: different texts, from which they are read, in order. */
+static bool
+codec_id(Input *in)
+{
+	const Codec *codec = take_codec(in);
+	int64_t		id[2];
+	char		str[2][CODEC_MAX_LENGTH];
+	size_t		len[2];
+	int			order;
+
+	for (int i = 0; i < 2; i++)
+	{
+		int64_t		decoded;
+		size_t		offset;
+
+		id[i] = (int64_t) (take(in, 8) & INT64_MAX);
+		len[i] = codec_encode(codec, id[i], str[i]);
+		CHECK(len[i] >= codec->min_length && len[i] <= codec->max_length);
+		CHECK(codec_decode(codec, str[i], len[i], &decoded, &offset) == CODEC_OK);
+		CHECK(decoded == id[i]);
+	}
+
+	/* base32 is always of one length */
+	order = len[0] != len[1] ? (len[0] > len[1]) - (len[0] < len[1]) :
+		memcmp(str[0], str[1], len[0]);
+	CHECK((order > 0) == (id[0] > id[1]));
+	CHECK((order < 0) == (id[0] < id[1]));
+	CHECK(strcmp(codec->name, "base32") != 0 || (len[0] == 13 && len[1] == 13));
+	return true;
+}
+
+/* Any name of a codec. */
+static bool
+codec_name(Input *in)
+{
+	size_t		len = in->size;
+	const Codec *codec = codec_find((const char *) in->data, len);
+	bool		known = false;
+
+	for (size_t i = 0; i < lengthof(codec_names); i++)
+		known |= len == strlen(codec_names[i]) &&
+			memcmp(in->data, codec_names[i], len) == 0;
+	CHECK((codec != NULL) == known);
+	return known;
+}
+
+/*
+ * libFuzzer's entry points
+ */
+
+static const struct
+{
+	const char *name;
+	bool		(*run) (Input *in); /* was the input a valid one? */
+}			targets[] = {
+	{"layout_text", layout_text},
+	{"layout_units", layout_units},
+	{"codec_text", codec_text},
+	{"codec_id", codec_id},
+	{"codec_name", codec_name},
+};
+
+static unsigned long runs[lengthof(targets)];
+static unsigned long valid[lengthof(targets)];
+
+static void
+report(void)
+{
+	for (size_t i = 0; i < lengthof(targets); i++)
+		fprintf(stderr, "%s: %lu runs, %lu valid\n", targets[i].name,
+				runs[i], valid[i]);
+}
+
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void) argc;
+	(void) argv;
+	return atexit(report);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	Input		in = {data, size};
+	size_t		i = take(&in, 1) % lengthof(targets);
+
+	runs[i]++;
+	valid[i] += targets[i].run(&in);
+	return 0;
+}
