@@ -18,6 +18,7 @@ OBJS = \
 	src/module.o \
 	src/partitions.o \
 	src/ranges.o \
+	src/reading.o \
 	src/reserve.o \
 	src/settings.o \
 	src/shmem.o \

@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * reading.h
+ *		What the functions that take an ID share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_READING_H
+#define SNOWFLAKE_READING_H
+
+#pragma GCC visibility push(hidden)
+
+/* The ID, or an ERROR when it is none of this server's layout. */
+extern int64 reading_check(int64 id);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_READING_H */
