@@ -11,6 +11,7 @@ OBJS = \
 	src/codec.o \
 	src/convert.o \
 	src/ddl.o \
+	src/dialect.o \
 	src/funcs.o \
 	src/generator.o \
 	src/home.o \
@@ -31,7 +32,7 @@ EXTENSION = snowflake snowflake_home
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse codec ranges partitions convert settings backfill mark
+REGRESS = setup nextval parse dialects codec ranges partitions convert settings backfill mark
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

@@ -92,6 +92,63 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_parse(bigint) IS
 'the fields of a snowflake ID';
 
+-- With a layout and epoch that do not depend on settings: IMMUTABLE.
+CREATE FUNCTION snowflake_parse(
+    id bigint,
+    dialect text,
+    OUT ts timestamptz,
+    OUT node integer,
+    OUT worker integer,
+    OUT sequence integer)
+AS 'MODULE_PATHNAME', 'snowflake_parse_dialect'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_parse(bigint, text) IS
+'the fields of an ID of another generator, one of the view snowflake_dialects';
+
+CREATE FUNCTION snowflake_parse(
+    id bigint,
+    layout text,
+    epoch timestamptz,
+    OUT ts timestamptz,
+    OUT node integer,
+    OUT worker integer,
+    OUT sequence integer)
+AS 'MODULE_PATHNAME', 'snowflake_parse_layout'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_parse(bigint, text, timestamptz) IS
+'the fields of an ID with any layout and epoch';
+
+CREATE FUNCTION snowflake_dialects(
+    OUT name text,
+    OUT layout text,
+    OUT epoch timestamptz,
+    OUT time_bits integer,
+    OUT node_bits integer,
+    OUT worker_bits integer,
+    OUT sequence_bits integer,
+    OUT time_unit interval,
+    OUT last_ts timestamptz,
+    OUT is_unsigned boolean,
+    OUT description text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'snowflake_dialects'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 13;
+
+COMMENT ON FUNCTION snowflake_dialects() IS
+'the layouts that have a name; use the view snowflake_dialects';
+
+CREATE VIEW snowflake_dialects AS
+    SELECT d.name, d.layout, d.epoch, d.time_bits, d.node_bits, d.worker_bits,
+        d.sequence_bits, d.time_unit, d.last_ts, d.is_unsigned, d.description
+    FROM snowflake_dialects() AS d;
+
+COMMENT ON VIEW snowflake_dialects IS
+'one row for each snowflake generator whose layout has a name: its fields and epoch, the last time that a bigint holds, and whether the original has unsigned numbers';
+
+GRANT SELECT ON snowflake_dialects TO PUBLIC;
+
 CREATE FUNCTION snowflake_timestamp(id bigint)
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'snowflake_timestamp'

@@ -30,15 +30,25 @@ clock_since_epoch(TimestampTz ts)
 }
 
 /*
- * The instant at which a time unit begins.  False when a timestamp cannot
- * hold it.
+ * The instant at which a time unit of a layout and epoch begins.  False when a
+ * timestamp cannot hold it.
+ */
+bool
+clock_unit_start(const Layout *layout, TimestampTz epoch, uint64 unit,
+				 TimestampTz *ts)
+{
+	int64		us;
+
+	return !pg_mul_s64_overflow((int64) unit, layout->unit_us, &us) &&
+		!pg_add_s64_overflow(epoch, us, ts) &&
+		IS_VALID_TIMESTAMP(*ts);
+}
+
+/*
+ * The same for this server's.
  */
 bool
 clock_timestamp_of_unit(uint64 unit, TimestampTz *ts)
 {
-	int64		us;
-
-	return !pg_mul_s64_overflow((int64) unit, snowflake_layout.unit_us, &us) &&
-		!pg_add_s64_overflow(snowflake_epoch, us, ts) &&
-		IS_VALID_TIMESTAMP(*ts);
+	return clock_unit_start(&snowflake_layout, snowflake_epoch, unit, ts);
 }

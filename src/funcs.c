@@ -22,6 +22,7 @@
 #include "clock.h"
 #include "codec.h"
 #include "compat.h"
+#include "dialect.h"
 #include "generator.h"
 #include "ranges.h"
 #include "reading.h"
@@ -399,7 +400,7 @@ warn_of_other_layout(TriggerData *trigdata)
 	LayoutError error;
 
 	if (text == NULL || isnull ||
-		(layout_parse(text, &layout, &error) &&
+		(dialect_or_layout_parse(text, &layout, &error) &&
 		 layout_equal(&layout, &snowflake_layout) &&
 		 DatumGetTimestampTz(epoch) == snowflake_epoch))
 		return;

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * reading.c
- *		The SQL-callable functions that read IDs.
+ *		The SQL-callable functions that read IDs: with this server's layout and
+ *		epoch, or with those of another generator.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,37 +11,64 @@
 #include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
 
 #include "clock.h"
+#include "dialect.h"
 #include "reading.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_parse);
+PG_FUNCTION_INFO_V1(snowflake_parse_dialect);
+PG_FUNCTION_INFO_V1(snowflake_parse_layout);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
+PG_FUNCTION_INFO_V1(snowflake_dialects);
 
-int64
-reading_check(int64 id)
+/* What the bits of an ID mean. */
+typedef struct Meaning
 {
-	if (id < 0 || id > layout_max_id(&snowflake_layout))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg(INT64_FORMAT " is not a snowflake ID", id),
-				 errdetail("IDs of the layout \"%s\" are from 0 to " INT64_FORMAT ".",
-						   snowflake_layout_text,
-						   layout_max_id(&snowflake_layout))));
-	return id;
+	const Layout *layout;
+	const char *layout_text;
+	TimestampTz epoch;
+	const Dialect *dialect;		/* NULL when it is not read by a name */
+} Meaning;
+
+/*
+ * What a snowflake_parse() keeps from call to call, since it takes longer to
+ * make than an ID takes to read.
+ */
+typedef struct Cache
+{
+	TupleDesc	tupdesc;		/* the result's */
+	char	   *source;			/* the argument that the rest is made of */
+	Layout		layout;
+	const Dialect *dialect;
+} Cache;
+
+static Meaning
+own_meaning(void)
+{
+	Meaning		own = {
+		.layout = &snowflake_layout,
+		.layout_text = snowflake_layout_text,
+		.epoch = snowflake_epoch,
+	};
+
+	return own;
 }
 
 /*
  * The instant at which an ID's time unit begins.
  */
 static TimestampTz
-id_timestamp(int64 id)
+id_timestamp(const Meaning *meaning, int64 id)
 {
-	uint64		unit = layout_unpack(&snowflake_layout, id, FIELD_TIME);
+	uint64		unit = layout_unpack(meaning->layout, id, FIELD_TIME);
 	TimestampTz ts;
 
-	if (!clock_timestamp_of_unit(unit, &ts))
+	if (!clock_unit_start(meaning->layout, meaning->epoch, unit, &ts))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("timestamp out of range"),
@@ -53,9 +81,9 @@ id_timestamp(int64 id)
  * A field of an ID as an SQL integer.
  */
 static Datum
-id_field(int64 id, LayoutField field)
+id_field(const Meaning *meaning, int64 id, LayoutField field)
 {
-	uint64		number = layout_unpack(&snowflake_layout, id, field);
+	uint64		number = layout_unpack(meaning->layout, id, field);
 
 	if (number > PG_INT32_MAX)
 		ereport(ERROR,
@@ -66,29 +94,240 @@ id_field(int64 id, LayoutField field)
 	return Int32GetDatum((int32) number);
 }
 
-/* snowflake_parse(id): ts, node, worker, sequence */
-Datum
-snowflake_parse(PG_FUNCTION_ARGS)
+/*
+ * Raise an ERROR for an ID that is none of the layout.
+ */
+static void
+check_id(const Meaning *meaning, int64 id)
 {
-	int64		id = reading_check(PG_GETARG_INT64(0));
-	TupleDesc	tupdesc;
-	Datum		values[4];
-	bool		nulls[4] = {false};
+	int64		max_id = layout_max_id(meaning->layout);
 
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
+	if (id >= 0 && id <= max_id)
+		return;
 
-	values[0] = TimestampTzGetDatum(id_timestamp(id));
-	values[1] = id_field(id, FIELD_NODE);
-	values[2] = id_field(id, FIELD_WORKER);
-	values[3] = id_field(id, FIELD_SEQUENCE);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
-													  values, nulls)));
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg(INT64_FORMAT " is not a snowflake ID", id),
+			 meaning->dialect != NULL && meaning->dialect->is_unsigned ?
+			 errdetail("IDs of the dialect \"%s\" are unsigned numbers of 64 bits. Those from 2^63 on, with times after %s, do not fit a bigint.",
+					   meaning->dialect->name,
+					   timestamptz_to_str(id_timestamp(meaning, max_id))) :
+			 errdetail("IDs of the layout \"%s\" are from 0 to " INT64_FORMAT ".",
+					   meaning->layout_text, max_id)));
+}
+
+int64
+reading_check(int64 id)
+{
+	Meaning		own = own_meaning();
+
+	check_id(&own, id);
+	return id;
 }
 
 /* snowflake_timestamp(id) */
 Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TIMESTAMPTZ(id_timestamp(reading_check(PG_GETARG_INT64(0))));
+	int64		id = PG_GETARG_INT64(0);
+	Meaning		own = own_meaning();
+
+	check_id(&own, id);
+	PG_RETURN_TIMESTAMPTZ(id_timestamp(&own, id));
+}
+
+static Cache *
+get_cache(FunctionCallInfo fcinfo)
+{
+	Cache	   *cache = fcinfo->flinfo->fn_extra;
+
+	if (cache == NULL)
+	{
+		TupleDesc	tupdesc;
+		MemoryContext old;
+
+		if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+			elog(ERROR, "return type must be a row type");
+
+		old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+		cache = palloc0(sizeof(Cache));
+		cache->tupdesc = BlessTupleDesc(CreateTupleDescCopy(tupdesc));
+		MemoryContextSwitchTo(old);
+		fcinfo->flinfo->fn_extra = cache;
+	}
+	return cache;
+}
+
+/*
+ * Is what the cache has of this text?
+ */
+static bool
+is_cached(const Cache *cache, const text *arg)
+{
+	size_t		len = VARSIZE_ANY_EXHDR(arg);
+
+	return cache->source != NULL && strlen(cache->source) == len &&
+		memcmp(cache->source, VARDATA_ANY(arg), len) == 0;
+}
+
+/*
+ * Put a layout into the cache, or raise an ERROR.
+ */
+static void
+fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *source,
+		   const char *layout_text)
+{
+	const Dialect *dialect = dialect_find(layout_text);
+	LayoutError error;
+
+	if (cache->source != NULL)
+		pfree(cache->source);
+	cache->source = NULL;
+	if (!layout_parse(layout_text, &cache->layout, &error))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid snowflake layout \"%s\"", layout_text),
+				 errdetail("%s", error.message),
+				 dialect != NULL ?
+				 errhint("The layout of the dialect \"%s\" is \"%s\".",
+						 dialect->name, dialect->layout) : 0));
+	cache->source = MemoryContextStrdup(fcinfo->flinfo->fn_mcxt, source);
+}
+
+/*
+ * The dialect of a name, or an ERROR that has all the names.
+ */
+static const Dialect *
+get_dialect(const char *name)
+{
+	const Dialect *found = dialect_find(name);
+	StringInfoData names;
+
+	if (found != NULL)
+		return found;
+
+	initStringInfo(&names);
+	for (const Dialect *dialect = dialects; dialect->name != NULL; dialect++)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
+						 dialect->name);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unknown snowflake dialect \"%s\"", name),
+			 strchr(name, ':') != NULL ?
+			 errhint("To read with a layout, call snowflake_parse(id, layout, epoch). The dialects are: %s.",
+					 names.data) :
+			 errhint("The dialects are: %s.", names.data)));
+}
+
+/*
+ * The fields of an ID, which is the first argument.
+ */
+static Datum
+parse(FunctionCallInfo fcinfo, const Cache *cache, const Meaning *meaning)
+{
+	int64		id = PG_GETARG_INT64(0);
+	Datum		values[4];
+	bool		nulls[4] = {false};
+
+	check_id(meaning, id);
+	values[0] = TimestampTzGetDatum(id_timestamp(meaning, id));
+	values[1] = id_field(meaning, id, FIELD_NODE);
+	values[2] = id_field(meaning, id, FIELD_WORKER);
+	values[3] = id_field(meaning, id, FIELD_SEQUENCE);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(cache->tupdesc,
+													  values, nulls)));
+}
+
+/* snowflake_parse(id): ts, node, worker, sequence */
+Datum
+snowflake_parse(PG_FUNCTION_ARGS)
+{
+	Meaning		own = own_meaning();
+
+	return parse(fcinfo, get_cache(fcinfo), &own);
+}
+
+/* snowflake_parse(id, dialect) */
+Datum
+snowflake_parse_dialect(PG_FUNCTION_ARGS)
+{
+	text	   *arg = PG_GETARG_TEXT_PP(1);
+	Cache	   *cache = get_cache(fcinfo);
+	Meaning		meaning = {.layout = &cache->layout};
+
+	if (!is_cached(cache, arg))
+	{
+		cache->dialect = get_dialect(text_to_cstring(arg));
+		fill_cache(fcinfo, cache, cache->dialect->name, cache->dialect->layout);
+	}
+	meaning.layout_text = cache->dialect->layout;
+	meaning.epoch = clock_of_unix_ms(cache->dialect->epoch_ms);
+	meaning.dialect = cache->dialect;
+	return parse(fcinfo, cache, &meaning);
+}
+
+/* snowflake_parse(id, layout, epoch) */
+Datum
+snowflake_parse_layout(PG_FUNCTION_ARGS)
+{
+	text	   *arg = PG_GETARG_TEXT_PP(1);
+	TimestampTz epoch = PG_GETARG_TIMESTAMPTZ(2);
+	Cache	   *cache = get_cache(fcinfo);
+	Meaning		meaning = {.layout = &cache->layout};
+
+	if (TIMESTAMP_NOT_FINITE(epoch))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch must be finite")));
+
+	if (!is_cached(cache, arg))
+	{
+		char	   *layout_text = text_to_cstring(arg);
+
+		fill_cache(fcinfo, cache, layout_text, layout_text);
+	}
+	meaning.layout_text = cache->source;
+	meaning.epoch = epoch;
+	return parse(fcinfo, cache, &meaning);
+}
+
+/* snowflake_dialects(): one row a dialect */
+Datum
+snowflake_dialects(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+
+	for (const Dialect *dialect = dialects; dialect->name != NULL; dialect++)
+	{
+		TimestampTz epoch = clock_of_unix_ms(dialect->epoch_ms);
+		Interval	unit = {0};
+		TimestampTz last;
+		Layout		layout;
+		LayoutError error;
+		Datum		values[11];
+		bool		nulls[11] = {false};
+		int			i = 0;
+
+		if (!layout_parse(dialect->layout, &layout, &error))
+			elog(ERROR, "dialect \"%s\": %s", dialect->name, error.message);
+		unit.time = layout.unit_us;
+		if (!clock_unit_start(&layout, epoch, layout.max[FIELD_TIME], &last))
+			last = DT_NOEND;
+
+		values[i++] = CStringGetTextDatum(dialect->name);
+		values[i++] = CStringGetTextDatum(dialect->layout);
+		values[i++] = TimestampTzGetDatum(epoch);
+		for (int field = 0; field < LAYOUT_FIELDS; field++)
+			values[i++] = Int32GetDatum(layout.bits[field]);
+		values[i++] = IntervalPGetDatum(&unit);
+		values[i++] = TimestampTzGetDatum(last);
+		values[i++] = BoolGetDatum(dialect->is_unsigned);
+		values[i++] = CStringGetTextDatum(dialect->description);
+		Assert(i == lengthof(values) && i == rsinfo->setDesc->natts);
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
 }

@@ -22,7 +22,9 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+#include "clock.h"
 #include "compat.h"
+#include "dialect.h"
 #include "settings.h"
 
 int			snowflake_node_id = NODE_ID_UNSET;
@@ -66,10 +68,10 @@ check_layout(char **newval, void **extra, GucSource source)
 	Layout		layout;
 	LayoutError error;
 
-	if (!layout_parse(*newval, &layout, &error))
+	if (!dialect_or_layout_parse(*newval, &layout, &error))
 	{
 		GUC_check_errdetail("%s", error.message);
-		GUC_check_errhint("A layout lists its fields from the highest bit to the lowest, as in \"time:41 node:5 worker:5 sequence:12\".");
+		GUC_check_errhint("A layout lists its fields from the highest bit to the lowest, as in \"time:41 node:5 worker:5 sequence:12\", or is the name of a dialect, as in \"twitter\".");
 		return false;
 	}
 
@@ -83,8 +85,10 @@ check_layout(char **newval, void **extra, GucSource source)
 static void
 assign_layout(const char *newval, void *extra)
 {
+	const Dialect *dialect = dialect_find(newval);
+
 	memcpy(&snowflake_layout, extra, sizeof(Layout));
-	snowflake_layout_text = newval;
+	snowflake_layout_text = dialect ? dialect->layout : newval;
 }
 
 /*
@@ -160,6 +164,33 @@ assign_epoch(const char *newval, void *extra)
 }
 
 /*
+ * The epoch where none is set: that of the dialect that snowflake.layout names.
+ *
+ * It stays as it is while the library is loaded.  So where that is not
+ * preloaded, and the layout becomes another dialect by a reload, a session
+ * that has the library reads with the former epoch until it ends; an epoch that
+ * is set changes with the layout.
+ */
+static const char *
+default_epoch(void)
+{
+	static char str[MAXDATELEN + 1];
+	const Dialect *dialect = dialect_find(layout_string);
+	struct pg_tm tm;
+	fsec_t		fsec;
+
+	if (dialect == NULL)
+		return "2020-01-01 00:00:00+00";
+
+	if (timestamp2tm(clock_of_unix_ms(dialect->epoch_ms), NULL, &tm, &fsec,
+					 NULL, NULL) != 0)
+		elog(ERROR, "timestamp out of range");
+	EncodeDateTime(&tm, fsec, false, 0, NULL, USE_ISO_DATES, str);
+	strlcat(str, "+00", sizeof(str));
+	return str;
+}
+
+/*
  * A number that goes into a field must fit it.  The layout is defined first,
  * so it is known here.
  */
@@ -227,10 +258,10 @@ settings_define(void)
 		configured[i] = value ? pstrdup(value) : NULL;
 	}
 
-	/* The layout comes first, others are checked against it. */
+	/* The layout comes first, others depend on it. */
 	DefineCustomStringVariable("snowflake.layout",
 							   "Fields of an ID from the highest bit to the lowest, each with its width in bits.",
-							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms.",
+							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. Or the name of a dialect.",
 							   &layout_string,
 							   "time:41 node:5 worker:5 sequence:12",
 							   fixed, 0,
@@ -238,9 +269,9 @@ settings_define(void)
 
 	DefineCustomStringVariable("snowflake.epoch",
 							   "Instant of time 0, with its time zone.",
-							   NULL,
+							   "The default is that of the dialect, where \"snowflake.layout\" names one.",
 							   &epoch_string,
-							   "2020-01-01 00:00:00+00",
+							   default_epoch(),
 							   fixed, 0,
 							   check_epoch, assign_epoch, NULL);
 

@@ -28,7 +28,8 @@ typedef enum SequenceStart
 extern int	snowflake_node_id;	/* NODE_ID_UNSET, or within the node field */
 extern TimestampTz snowflake_epoch;
 extern Layout snowflake_layout;
-extern const char *snowflake_layout_text;	/* as the user wrote it */
+extern const char *snowflake_layout_text;	/* as the user wrote it, or as its
+											 * dialect has it */
 extern int	snowflake_max_drift;	/* ms */
 extern int	snowflake_max_wait; /* ms */
 extern int	snowflake_sequence_start;	/* a SequenceStart */

@@ -12,7 +12,7 @@ use Test::More;
 
 use SnowflakeTest;
 
-my $node = snowflake_node('settings', '');
+my $node = snowflake_node('settings', "timezone = 'UTC'\n");
 
 # Set these for the next start, and only these.
 sub configure
@@ -70,6 +70,10 @@ refused(
 	"snowflake.layout = 'time:41 shard:5'",
 	qr/FATAL:.*"snowflake.layout"/,
 	qr/DETAIL:.*Unknown field in "shard:5"/);
+refused(
+	"snowflake.layout = 'twiter'",
+	qr/FATAL:.*invalid value for parameter "snowflake.layout": "twiter"/,
+	qr/HINT:.*or is the name of a dialect, as in "twitter"/);
 refused(
 	"snowflake.epoch = '2020-01-01 00:00:00'",
 	qr/FATAL:.*"snowflake.epoch"/,
@@ -313,6 +317,82 @@ like(error_of('SELECT snowflake_nextval()'), qr/55000/,
 	'and the former one is refused');
 
 #
+# A dialect as the layout: its fields and, where none is set, its epoch
+#
+restart_with("snowflake.layout = 'twitter'");
+is( $node->safe_psql('postgres', <<'SQL'), "twitter|2010-11-04 01:42:54.657+00|2010-11-04 01:42:54.657+00|t|t", 'layout and epoch of a dialect');
+SELECT current_setting('snowflake.layout'), current_setting('snowflake.epoch'), s.boot_val,
+	first_ts = s.setting::timestamptz, layout = 'time:41 node:5 worker:5 sequence:12'
+FROM snowflake_layout(), pg_settings s WHERE name = 'snowflake.epoch'
+SQL
+my $tweet = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+
+# the same by its fields
+my $twitter = "snowflake.layout = 'time:41 node:5 worker:5 sequence:12'\nsnowflake.epoch = '2010-11-04 01:42:54.657+00'";
+my $recorded = q{SELECT unnest(setconfig) FROM pg_db_role_setting WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = 'postgres')};
+is($node->safe_psql('postgres', $recorded),
+	'snowflake.recorded=time:41 node:5 worker:5 sequence:12 since 2010-11-04 01:42:54.657+00',
+	'what is recorded has no name');
+foreach my $same ($twitter, "snowflake.layout = 'twitter'")
+{
+	go_on_with($same);
+	my $later = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+	cmp_ok($later, '>', $tweet, "IDs go on with $same");
+	$tweet = $later;
+	is($node->safe_psql('postgres', 'SELECT snowflake_accept_layout()'),
+		'', 'nothing to accept');
+
+	# a dump of a server with the name, or with the fields
+	foreach my $dumped ('twitter', 'time:41 node:5 worker:5 sequence:12', 'leaf', 'nobody')
+	{
+		my ($ret, $stdout, $stderr) = $node->psql('postgres',
+			"INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02+00', '$dumped', '2010-11-04 01:42:54.657+00')");
+		is($ret, 0, "restores a mark of the layout $dumped");
+		is($stderr =~ /WARNING:  the IDs of this dump are of another layout or epoch/ ? 1 : 0,
+			$dumped =~ /^(leaf|nobody)$/ ? 1 : 0, 'and warns if it is another');
+	}
+}
+
+# the same fields with another epoch, and other fields with the same epoch
+foreach my $other ("snowflake.layout = 'discord'", "snowflake.layout = 'leaf'",
+	"snowflake.layout = 'twitter'\nsnowflake.epoch = '2015-01-01 00:00:00+00'")
+{
+	go_on_with($other);
+	my $layout = $other =~ /leaf/ ? 'time:41 node:10 sequence:12' : 'time:41 node:5 worker:5 sequence:12';
+	my $epoch = $other =~ /leaf/ ? '2010-11-04 01:42:54.657\+00' : '2015-01-01 00:00:00\+00';
+	like(error_of("SET snowflake.max_wait = '1h'; SELECT snowflake_nextval()"),
+		qr/DETAIL:  .* issued IDs with layout "time:41 node:5 worker:5 sequence:12" and epoch 2010-11-04 01:42:54.657\+00, and is now configured with layout "$layout" and epoch $epoch/,
+		"refuses $other");
+}
+
+# Each of them: what is drawn is what its reader reads, whatever is set.
+go_on_with('');
+my $dialects = $node->safe_psql('postgres',
+	"SELECT name, node_bits > 0, last_ts < now() FROM snowflake_dialects");
+foreach my $dialect (split /\n/, $dialects)
+{
+	my ($name, $has_node, $ended) = split /\|/, $dialect;
+
+	restart_with("snowflake.layout = '$name'\nsnowflake.node_id = " . ($has_node eq 't' ? 11 : -1));
+	is($node->safe_psql('postgres', "SELECT d.layout = l.layout AND d.epoch = current_setting('snowflake.epoch')::timestamptz AND d.last_ts = l.last_ts FROM snowflake_dialects d, snowflake_layout() l WHERE name = '$name'"),
+		't', "the layout $name");
+	is($node->safe_psql('postgres', "SELECT ts, node, worker, sequence FROM snowflake_parse(175928847299117063, 'discord')"),
+		'2016-04-30 11:18:25.796+00|1|0|7', 'reads an ID of Discord');
+	if ($ended eq 't')
+	{
+		like(error_of('SELECT snowflake_nextval()'), qr/ERROR:  2200H: .*lifetime/, 'its lifetime is over');
+		next;
+	}
+	is($node->safe_psql('postgres', <<SQL), 't|t|t', 'draws its IDs');
+SELECT bool_and(p = snowflake_parse(id)), bool_and(p.node = greatest(current_setting('snowflake.node_id')::int, 0)),
+	bool_and(p.ts BETWEEN now() - interval '10s' AND now() + interval '10s')
+FROM (SELECT snowflake_nextval() AS id FROM generate_series(1, 100) OFFSET 0) drawn, snowflake_parse(id, '$name') p
+SQL
+}
+restart_with("snowflake.node_id = 1");
+$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+
+#
 # The home database
 #
 go_on_with("snowflake.database = '$longest'\nsnowflake.max_wait = '100ms'");
@@ -358,6 +438,19 @@ configure("snowflake.layout = 'time:41 node:10 sequence:12'\nsnowflake.epoch = '
 $node->reload;
 ok($node->poll_query_until('postgres', 'SELECT (snowflake_parse(152075078181383514)).node', '782'),
 	'the configured layout counts without preload');
+# a dialect too, whatever else is read; but in a session that has the library
+# the epoch's default stays
+my $session = session($node);
+is($session->query('SELECT (snowflake_parse(0)).ts'), '2020-01-01 00:00:00+00', 'a session');
+configure("snowflake.layout = 'discord'");
+$node->reload;
+ok($node->poll_query_until('postgres', 'SELECT (snowflake_parse(175928847299117063)).ts', '2016-04-30 11:18:25.796+00'),
+	'a dialect without preload, with its epoch');
+is($node->safe_psql('postgres', "SELECT node, worker FROM snowflake_parse(152075078181383514, 'pgedge')"), '782|0',
+	'reading another');
+is($session->query('SELECT node, worker, ts FROM snowflake_parse(175928847299117063)'), '1|0|2021-04-30 11:18:25.796+00',
+	'the session has the layout, and the former default of the epoch');
+$session->quit;
 # which must be right there too
 configure("snowflake.layout = 'time:99'");
 $node->reload;
