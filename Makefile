@@ -51,7 +51,7 @@ $(OBJS): $(wildcard src/*.h)
 
 # What is pure C, for libFuzzer.  Not position independent: at some addresses
 # that Linux may choose, the address sanitizer of clang before 17 cannot start.
-FUZZED = src/codec.c src/layout.c
+FUZZED = src/codec.c src/dialect.c src/layout.c
 
 fuzz: t/fuzz.c $(FUZZED) $(wildcard src/*.h)
 	$(or $(CLANG),clang) -std=gnu11 -g -O1 -Wall -Wextra -no-pie \

@@ -1243,7 +1243,7 @@ plan_to_snowflake(Conversion *plan)
 				psprintf("the default %s goes", plan->expression));
 	if (plan->source == SOURCE_PGEDGE)
 		add_row(plan, ROW_NOTE,
-				"snowflake_parse() and snowflake_timestamp() read the IDs of pgEdge's extension right only with its layout, \"time:41 node:10 sequence:12\", and its epoch, 2023-01-01 00:00:00+00");
+				"IDs of pgEdge's extension are read by snowflake_parse(id, 'pgedge'); snowflake_parse(id) and snowflake_timestamp() read them right only where \"snowflake.layout\" is \"pgedge\"");
 	else if (new_default && plan->has_ids && plan->max_id >= 0 &&
 			 plan->max_id <= layout_max_id(&snowflake_layout))
 		add_row(plan, ROW_NOTE,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz.c
- *		What is pure C (layout.c, codec.c), with inputs made by libFuzzer.
+ *		What is pure C (layout.c, dialect.c, codec.c), with inputs made by libFuzzer.
  *
  * Built and run for ten minutes by
  *
@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "codec.h"
+#include "dialect.h"
 #include "layout.h"
 
 #define lengthof(array) (sizeof(array) / sizeof((array)[0]))
@@ -303,6 +304,34 @@ layout_units(Input *in)
 	return true;
 }
 
+/* Any text: the name of a dialect, whose layout is one, or a layout itself. */
+static bool
+dialect_name(Input *in)
+{
+	char	   *str = malloc(in->size + 1);
+	const Dialect *dialect;
+	Layout		layout;
+	Layout		expected;
+	LayoutError error;
+	bool		valid;
+
+	memcpy(str, in->data, in->size);
+	str[in->size] = '\0';
+	dialect = dialect_find(str);
+	valid = dialect_or_layout_parse(str, &layout, &error);
+
+	CHECK(dialect == NULL || (valid && strcmp(dialect->name, str) == 0));
+	CHECK(layout_parse(dialect ? dialect->layout : str, &expected, &error) == valid);
+	if (valid)
+	{
+		check_fields(&layout);
+		CHECK(layout_equal(&layout, &expected));
+		CHECK(!dialect || !dialect->is_unsigned || layout.total_bits == LAYOUT_MAX_BITS);
+	}
+	free(str);
+	return dialect != NULL;
+}
+
 /*
  * Codecs
  */
@@ -447,6 +476,7 @@ static const struct
 }			targets[] = {
 	{"layout_text", layout_text},
 	{"layout_units", layout_units},
+	{"dialect_name", dialect_name},
 	{"codec_text", codec_text},
 	{"codec_id", codec_id},
 	{"codec_name", codec_name},
