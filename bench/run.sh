@@ -14,52 +14,12 @@
 # PG_MAJOR=17 bench/run.sh takes that server version.  The exit status says
 # whether it could measure, not what came out.
 
-. "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
-bench=$repo/bench
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 report=$bench/out/report.md
 
-usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
-
-# The value of an option: a whole number, $3 or more.
-number() {
-	if ! [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || [ "$2" -lt "$3" ]; then
-		die "$1 needs a whole number, $3 to 999999999, not \"$2\""
-	fi
-	echo "$2"
-}
-
-sections=()
-rounds=
-rows=
-quick=
 profile=
-while [ $# -gt 0 ]; do
-	case $1 in
-		--only | --rounds | --rows) [ $# -ge 2 ] || die "$1 needs a value" ;;
-	esac
-	case $1 in
-		--only)
-			[[ $2 =~ ^(calls|batch|limit|parallel|ranges|fill)$ ]] ||
-				die "--only needs calls, batch, limit, parallel, ranges or fill, not \"$2\""
-			[[ " ${sections[*]} " == *" $2 "* ]] || sections+=("$2")
-			shift
-			;;
-		--rounds)
-			rounds=$(number "$1" "$2" 1)
-			shift
-			;;
-		--rows)
-			rows=$(number "$1" "$2" 10000)
-			shift
-			;;
-		--quick) quick=yes ;;
-		--profile) profile=yes ;;
-		-h | --help) usage && exit ;;
-		*) die "unknown option $1; see --help" ;;
-	esac
-	shift
-done
-[ ${#sections[@]} -gt 0 ] || sections=(calls batch limit parallel ranges fill)
+own_option() { [ "$1" = --profile ] && profile=yes; }
+read_options 'calls batch limit parallel ranges fill' 10000 "$@"
 
 if [ -n "$quick" ]; then
 	call_rounds=${rounds:-3} call_rows=2000 seconds=0.2 profile_seconds=1
@@ -69,7 +29,6 @@ else
 	fill_rounds=${rounds:-3} rows=${rows:-5000000} range_ms=400
 fi
 clients=8
-load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 
 find_major
 install_packages gcc libc6-dev make "postgresql-$pg_major" "postgresql-server-dev-$pg_major"
@@ -80,32 +39,8 @@ finish() {
 	work=$work/without stop_server immediate
 	rm -rf "$work"
 }
-make_work
-trap finish EXIT
-trap 'exit 130' INT TERM HUP
-make_server_tree
-cd "$work"
-mkdir -p "$bench/out"
-
-say "# build, PostgreSQL $pg_major"
-build_extension
-settings="fsync = off
-autovacuum = off
-jit = off
-max_parallel_workers_per_gather = 0
-shared_buffers = 1GB
-min_wal_size = 4GB
-max_wal_size = 16GB
-checkpoint_timeout = 1h"
-start_server <<-CONF
-	shared_preload_libraries = 'snowflake'
-	snowflake.node_id = 1
-	$settings
-CONF
-export PGDATABASE=postgres PGOPTIONS='-c client_min_messages=warning'
-
-sql() { "$bin/psql" -XqAt -v ON_ERROR_STOP=1 "$@"; }
-
+make_bench_tree
+start_bench_server
 sql -f "$bench/setup.sql"
 
 #
@@ -159,11 +94,7 @@ start_without_limit() {
 		repo=$without/repo work=$without
 		make_server_tree
 		build_extension
-		start_server <<-CONF
-			shared_preload_libraries = 'snowflake'
-			snowflake.node_id = 1
-			$settings
-		CONF
+		start_bench_server
 		sql -f "$bench/setup.sql"
 	)
 }
@@ -212,16 +143,6 @@ make_table() {
 
 insert_statement() { echo "INSERT INTO fill (n) SELECT generate_series(1, $1);"; }
 
-# Run a script of so many rows as often as makes so many rows in all.
-run_pgbench() {
-	echo "$3" >"$work/insert.sql"
-	"$bin/pgbench" -n -M prepared -c $clients -j 2 -f "$work/insert.sql" \
-		-t $(($1 / $2 / clients)) >"$work/pgbench.log" 2>&1 || {
-		cat "$work/pgbench.log" >&2
-		die "pgbench failed"
-	}
-}
-
 # Fill the table in one of the ways; round 0 is not noted.
 fill() {
 	local how=$1 kind=$2 round=$3 from to
@@ -231,8 +152,8 @@ fill() {
 	case $how in
 		insert) sql -c "$(insert_statement "$rows")" ;;
 		copy) sql -c "COPY fill (n) FROM '$work/copy.txt'" ;;
-		'pgbench 1') run_pgbench $((rows / 10)) 1 "INSERT INTO fill (n) VALUES (1);" ;;
-		'pgbench 100') run_pgbench "$rows" 100 "$(insert_statement 100)" ;;
+		'pgbench 1') run_pgbench $clients $((rows / 10 / clients)) <<<"INSERT INTO fill (n) VALUES (1);" ;;
+		'pgbench 100') run_pgbench $clients $((rows / 100 / clients)) <<<"$(insert_statement 100)" ;;
 	esac
 	to=$(sql -c "SELECT clock_timestamp(), pg_current_wal_insert_lsn()")
 	[ "$round" -gt 0 ] || return 0
@@ -301,10 +222,7 @@ heading() {
 	cat <<-TEXT
 		# Speed of snowflake
 
-		- $(date -u '+%Y-%m-%d %H:%M UTC')${quick:+, a smoke run: the figures mean nothing}
-		- $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
-			awk -v load="$load" 'BEGIN {if (load + 0 > 0.5) printf ": others were at work, the figures are off"}')
-		- PostgreSQL $(sql -c "SHOW server_version"), revision $(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown); $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); else the defaults
+		$(run_conditions)
 		- All candidates take turns in each round, in changing order. Values and ratios are medians
 		  over the rounds, a ratio being that within a round.
 		- Tables of a fill: (id KEY PRIMARY KEY, n integer NOT NULL); a checkpoint before each. Leaf
@@ -318,8 +236,7 @@ heading() {
 # A section's table, as Markdown.
 table() {
 	printf '\n## %s\n%s\n\n' "${title[$1]%%$'\n'*}" "${title[$1]#*$'\n'}"
-	sql -P tuples_only=off -P format=aligned -P border=2 -P footer=off \
-		-v section="$1" -f "$bench/report.sql" | sed '/^$/d' | sed '1d;$d;/^+/s/+/|/g'
+	sql_table -v section="$1" -f "$bench/report.sql"
 }
 
 # Where a backend spends its time in a statement, repeated until it is seen.
@@ -360,7 +277,7 @@ profiles() {
 			profile "$call, 25 a row" "$(sql -c "SELECT calls_query('$call', 10000)")"
 		done
 	fi
-	if [[ " ${sections[*]} " =~ \ fill\  ]]; then
+	if wanted fill; then
 		for kind in snowflake bigserial; do
 			make_table "$kind"
 			profile "INSERT, $kind" "$(insert_statement 100000)"

@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# What the benchmarks share beside scripts/common.sh: the options' values, the
+# server's settings, running pgbench, parts of a report.  Sourced, not run.
+
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
+bench=$repo/bench
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+
+# The comment at the top of the command.
+usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
+
+# The value of an option: a whole number, $3 or more.
+number() {
+	if ! [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || [ "$2" -lt "$3" ]; then
+		die "$1 needs a whole number, $3 to 999999999, not \"$2\""
+	fi
+	echo "$2"
+}
+
+# Is it one of the sections to do?
+wanted() { [[ " ${sections[*]} " == *" $1 "* ]]; }
+
+# Read the command line into sections, rounds, rows and quick.  $1: the sections
+# that there are, $2: the fewest rows, then the command line.  What it does not
+# know is the command's own_option.
+read_options() {
+	local all=$1 fewest=$2
+
+	shift 2
+	sections=()
+	rounds=
+	rows=
+	quick=
+	while [ $# -gt 0 ]; do
+		case $1 in
+			--only | --rounds | --rows) [ $# -ge 2 ] || die "$1 needs a value" ;;
+		esac
+		case $1 in
+			--only)
+				[[ " $all " == *" $2 "* ]] || die "--only needs one of $all, not \"$2\""
+				wanted "$2" || sections+=("$2")
+				shift
+				;;
+			--rounds)
+				rounds=$(number "$1" "$2" 1)
+				shift
+				;;
+			--rows)
+				rows=$(number "$1" "$2" "$fewest")
+				shift
+				;;
+			--quick) quick=yes ;;
+			-h | --help) usage && exit ;;
+			*) own_option "$1" || die "unknown option $1; see --help" ;;
+		esac
+		shift
+	done
+	[ ${#sections[@]} -gt 0 ] || read -r -a sections <<<"$all"
+}
+
+settings="fsync = off
+autovacuum = off
+jit = off
+max_parallel_workers_per_gather = 0
+shared_buffers = 1GB
+min_wal_size = 4GB
+max_wal_size = 16GB
+checkpoint_timeout = 1h"
+
+# The server tree with the extension, in a work folder that goes away with the
+# command.  The command's own finish() ends what it started.
+make_bench_tree() {
+	make_work
+	trap finish EXIT
+	trap 'exit 130' INT TERM HUP
+	make_server_tree
+	cd "$work"
+	mkdir -p "$bench/out"
+
+	say "# build, PostgreSQL $pg_major"
+	build_extension
+}
+
+start_bench_server() {
+	start_server <<-CONF
+		shared_preload_libraries = 'snowflake'
+		snowflake.node_id = 1
+		$settings
+	CONF
+}
+
+export PGDATABASE=postgres PGOPTIONS='-c client_min_messages=warning'
+
+sql() { "$bin/psql" -XqAt -v ON_ERROR_STOP=1 "$@"; }
+
+# The same, as a Markdown table.
+sql_table() {
+	sql -P tuples_only=off -P format=aligned -P border=2 -P footer=off "$@" |
+		sed '/^$/d' | sed '1d;$d;/^+/s/+/|/g'
+}
+
+# So many clients run a script, standard input, so many times each.  More
+# arguments go to pgbench.
+run_pgbench() {
+	cat >"$work/pgbench.sql"
+	"$bin/pgbench" -n -M prepared -c "$1" -j 2 -f "$work/pgbench.sql" \
+		-t "$2" "${@:3}" >"$work/pgbench.log" 2>&1 || {
+		cat "$work/pgbench.log" >&2
+		die "pgbench failed"
+	}
+}
+
+# The first lines of a report: when, on what.
+run_conditions() {
+	cat <<-TEXT
+		- $(date -u '+%Y-%m-%d %H:%M UTC')${quick:+, a smoke run: the figures mean nothing}
+		- $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
+			awk -v load="$load" 'BEGIN {if (load + 0 > 0.5) printf ": others were at work, speeds are off"}')
+		- PostgreSQL $(sql -c "SHOW server_version"), revision $(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown); $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); else the defaults
+	TEXT
+}
