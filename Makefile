@@ -16,6 +16,7 @@ OBJS = \
 	src/generator.o \
 	src/home.o \
 	src/layout.o \
+	src/lifetime.o \
 	src/module.o \
 	src/partitions.o \
 	src/ranges.o \
