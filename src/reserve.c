@@ -64,6 +64,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
+#include "lifetime.h"
 #include "reserve.h"
 #include "settings.h"
 
@@ -524,6 +525,31 @@ publish(int64 mark)
 }
 
 /*
+ * The layout's time is near its end: say so in the log once a day.  By the
+ * time that somebody draws at, as the mark is raised for it, so that this
+ * process needs no clock.
+ */
+static void
+warn_of_end(uint64 time)
+{
+	Reserve    *reserve = &shared->reserve;
+	int64		left = lifetime_left(time);
+	int64		unit = snowflake_layout.unit_us;
+	uint64		day = (uint64) ((USECS_PER_DAY + unit - 1) / unit);
+
+	if (left >= LIFETIME_WARNING_US ||
+		(reserve->warned != 0 && time < reserve->warned + day))
+		return;
+
+	reserve->warned = time;
+	ereport(WARNING,
+			(errmsg("the lifetime of the snowflake layout ends in less than a year"),
+			 errdetail("%s Days left: %d. After that no ID can be drawn.",
+					   lifetime_detail(), (int) (left / USECS_PER_DAY)),
+			 errhint("%s", lifetime_hint())));
+}
+
+/*
  * Read the mark: the floor.  Returns false when there is none, and none is
  * asked for.
  */
@@ -617,6 +643,7 @@ reserve_serve(void)
 	{
 		home_begin("raising the durable mark");
 		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
+		warn_of_end(wanted);
 		home_commit();
 		publish(mark);
 	}
