@@ -7,6 +7,7 @@
 MODULE_big = snowflake
 OBJS = \
 	src/backfill.o \
+	src/check.o \
 	src/clock.o \
 	src/codec.o \
 	src/convert.o \
@@ -16,6 +17,7 @@ OBJS = \
 	src/generator.o \
 	src/home.o \
 	src/layout.o \
+	src/lifetime.o \
 	src/module.o \
 	src/partitions.o \
 	src/ranges.o \
@@ -32,7 +34,7 @@ EXTENSION = snowflake snowflake_home
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse dialects codec ranges partitions convert settings backfill mark
+REGRESS = setup nextval parse check dialects codec ranges partitions convert settings backfill mark
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

@@ -340,6 +340,17 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_layout() IS
 'the fields of this server''s snowflake IDs with their widths and capacities, the first and last time, and how many IDs a second they allow';
 
+CREATE FUNCTION snowflake_check(
+    OUT "check" text,
+    OUT status text,
+    OUT detail text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'snowflake_check'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 5;
+
+COMMENT ON FUNCTION snowflake_check() IS
+'a doctor: what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning or error';
+
 CREATE FUNCTION snowflake_advance(id bigint)
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'snowflake_advance'

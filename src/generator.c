@@ -51,6 +51,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "generator.h"
+#include "lifetime.h"
 #include "reserve.h"
 #include "settings.h"
 #include "slots.h"
@@ -143,19 +144,13 @@ prepare(void)
 static void
 report_end(TimestampTz now)
 {
-	TimestampTz end;
-
-	if (!clock_timestamp_of_unit(MAX_TIME + 1, &end))
-		end = DT_NOEND;
 	ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("the lifetime of the snowflake layout has ended"),
-			 errdetail("The layout \"%s\" with epoch %s ends at %s. The clock shows %s.",
-					   snowflake_layout_text,
-					   pstrdup(timestamptz_to_str(snowflake_epoch)),
-					   pstrdup(timestamptz_to_str(end)),
+			 errdetail("%s The clock shows %s.",
+					   lifetime_detail(),
 					   pstrdup(timestamptz_to_str(now))),
-			 errhint("If the clock is right, a layout with more time bits is needed.")));
+			 errhint("If the clock is right: %s", lifetime_hint())));
 }
 
 /*

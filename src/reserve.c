@@ -64,6 +64,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
+#include "lifetime.h"
 #include "reserve.h"
 #include "settings.h"
 
@@ -155,57 +156,63 @@ reserve_ask(uint64 time)
 	wake_worker();
 }
 
+WorkerState
+reserve_worker_state(char **detail, char **hint)
+{
+	Reserve    *reserve = &shared->reserve;
+	uint32		worker = pg_atomic_read_u32(&reserve->worker);
+	char		error[WORKER_ERROR_SIZE];
+	char		error_hint[WORKER_ERROR_SIZE];
+	PGPROC	   *proc;
+	uint32		wait;
+	const char *type;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	strlcpy(error, reserve->error, sizeof(error));
+	strlcpy(error_hint, reserve->hint, sizeof(error_hint));
+	LWLockRelease(shared->lock);
+
+	if (error[0] != '\0')
+	{
+		*detail = psprintf("The background worker failed in database \"%s\": %s",
+						   snowflake_database, error);
+		*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
+						"Mend the cause; the worker tries again by itself when an ID is asked for.");
+		return WORKER_FAILS;
+	}
+	if (worker == (uint32) -1)
+	{
+		*detail = pstrdup("The background worker \"snowflake worker\" is not running.");
+		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
+		return WORKER_FAILS;
+	}
+
+	proc = &ProcGlobal->allProcs[worker];
+	wait = *(volatile uint32 *) &proc->wait_event_info;
+	type = pgstat_get_wait_event_type(wait);
+	*detail = type == NULL || wait == PG_WAIT_EXTENSION ?
+		psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
+				 proc->pid, snowflake_database) :
+		psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
+				 proc->pid, snowflake_database, type,
+				 pgstat_get_wait_event(wait));
+	*hint = pstrdup("It writes the mark and commits, with the synchronous standbys if there are.");
+	return wait == PG_WAIT_EXTENSION ? WORKER_SLEEPS : WORKER_WORKS;
+}
+
 /*
  * Say why nothing is reserved, as far as can be seen from here.
  */
 static void
 report(const char *message)
 {
-	Reserve    *reserve = &shared->reserve;
-	uint32		worker = pg_atomic_read_u32(&reserve->worker);
-	char		error[WORKER_ERROR_SIZE];
-	char		hint[WORKER_ERROR_SIZE];
-	bool		final;
-	const char *detail;
+	bool		final = shared->reserve.error_final;
+	char	   *detail;
+	char	   *hint;
 
 	ConditionVariableCancelSleep();
 
-	LWLockAcquire(shared->lock, LW_SHARED);
-	strlcpy(error, reserve->error, sizeof(error));
-	strlcpy(hint, reserve->hint, sizeof(hint));
-	final = reserve->error_final;
-	LWLockRelease(shared->lock);
-
-	if (error[0] != '\0')
-	{
-		detail = psprintf("The background worker failed in database \"%s\": %s",
-						  snowflake_database, error);
-		if (hint[0] == '\0')
-			strlcpy(hint, "Mend the cause; the worker tries again by itself when an ID is asked for.",
-					sizeof(hint));
-	}
-	else if (worker == (uint32) -1)
-	{
-		detail = "The background worker \"snowflake worker\" is not running.";
-		strlcpy(hint, "See the server's log; \"max_worker_processes\" may be too small.",
-				sizeof(hint));
-	}
-	else
-	{
-		PGPROC	   *proc = &ProcGlobal->allProcs[worker];
-		uint32		wait = *(volatile uint32 *) &proc->wait_event_info;
-		const char *type = pgstat_get_wait_event_type(wait);
-
-		detail = type == NULL || wait == PG_WAIT_EXTENSION ?
-			psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
-					 proc->pid, snowflake_database) :
-			psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
-					 proc->pid, snowflake_database, type,
-					 pgstat_get_wait_event(wait));
-		strlcpy(hint, "It writes the mark and commits, with the synchronous standbys if there are.",
-				sizeof(hint));
-	}
-
+	(void) reserve_worker_state(&detail, &hint);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("%s", message),
@@ -309,6 +316,18 @@ reserve_accept(void)
 }
 
 /*
+ * The words are read first: a closed one is of no meaning.
+ */
+bool
+reserve_last_time(uint64 *time)
+{
+	*time = 0;
+	for (int i = 0; i < shared->nslots; i++)
+		*time = Max(*time, pg_atomic_read_u64(&SLOT(i)->word) >> SEQUENCE_BITS);
+	return reserve_is_open();
+}
+
+/*
  * What a dump takes along.  The words say it exactly.  Where nothing is
  * issued, the mark does, and where that is not known either, as on a standby,
  * it goes by this server's clock.
@@ -317,13 +336,10 @@ TimestampTz
 reserve_issued_until(void)
 {
 	int64		mark = (int64) pg_atomic_read_u64(&shared->reserve.mark);
-	uint64		last = 0;
+	uint64		last;
 	TimestampTz ts;
 
-	for (int i = 0; i < shared->nslots; i++)
-		last = Max(last, pg_atomic_read_u64(&SLOT(i)->word) >> SEQUENCE_BITS);
-
-	if (!reserve_is_open() || !clock_timestamp_of_unit(last + 1, &ts))
+	if (!reserve_last_time(&last) || !clock_timestamp_of_unit(last + 1, &ts))
 	{
 		ts = mark - UNIX_EPOCH_US;
 		if (mark == 0 || !IS_VALID_TIMESTAMP(ts))
@@ -524,6 +540,31 @@ publish(int64 mark)
 }
 
 /*
+ * The layout's time is near its end: say so in the log once a day.  By the
+ * time that somebody draws at, as the mark is raised for it, so that this
+ * process needs no clock.
+ */
+static void
+warn_of_end(uint64 time)
+{
+	Reserve    *reserve = &shared->reserve;
+	int64		left = lifetime_left(time);
+	int64		unit = snowflake_layout.unit_us;
+	uint64		day = (uint64) ((USECS_PER_DAY + unit - 1) / unit);
+
+	if (left >= LIFETIME_WARNING_US ||
+		(reserve->warned != 0 && time < reserve->warned + day))
+		return;
+
+	reserve->warned = time;
+	ereport(WARNING,
+			(errmsg("the lifetime of the snowflake layout ends in less than a year"),
+			 errdetail("%s Days left: %d. After that no ID can be drawn.",
+					   lifetime_detail(), (int) (left / USECS_PER_DAY)),
+			 errhint("%s", lifetime_hint())));
+}
+
+/*
  * Read the mark: the floor.  Returns false when there is none, and none is
  * asked for.
  */
@@ -617,6 +658,7 @@ reserve_serve(void)
 	{
 		home_begin("raising the durable mark");
 		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
+		warn_of_end(wanted);
 		home_commit();
 		publish(mark);
 	}

@@ -79,6 +79,25 @@ extern bool reserve_accept(void);
 /* An instant after the time of all IDs issued so far. */
 extern TimestampTz reserve_issued_until(void);
 
+/*
+ * The latest time unit in which IDs were issued, or may have been before the
+ * start.  Returns false when that is not known, as nothing is reserved.
+ */
+extern bool reserve_last_time(uint64 *time);
+
+/*
+ * What the worker does at the moment, and the text for a DETAIL and a HINT
+ * that say so to who needs more than is reserved.
+ */
+typedef enum WorkerState
+{
+	WORKER_SLEEPS,				/* has nothing to do, or is about to begin */
+	WORKER_WORKS,
+	WORKER_FAILS				/* has failed last, or is not there */
+} WorkerState;
+
+extern WorkerState reserve_worker_state(char **detail, char **hint);
+
 /* Is the mark in this database? */
 extern bool reserve_is_home(Oid database);
 

@@ -149,6 +149,12 @@ typedef struct Reserve
 	pg_atomic_uint64 mark;
 
 	/*
+	 * The time at which the worker last warned that the layout's time ends, 0
+	 * when it did not.  Touched by the worker alone.
+	 */
+	uint64		warned;
+
+	/*
 	 * What the worker failed with and its hint, '' after it did not fail.
 	 * "final" when a retry is of no use.  Protected by SharedState.lock.
 	 */

@@ -58,6 +58,14 @@ sub error_of
 	return $stderr;
 }
 
+# What snowflake_check() says of something.
+sub check
+{
+	my ($check) = @_;
+	return $node->safe_psql('postgres',
+		qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'));
+}
+
 #
 # Wrong values
 #
@@ -139,6 +147,8 @@ restart_with('snowflake.node_id = -1');
 my $error = error_of('SELECT snowflake_nextval()');
 like($error, qr/ERROR:  55000: "snowflake.node_id" is not set/, 'no node number, no IDs');
 like($error, qr/DETAIL:.*\nHINT:  Set "snowflake.node_id" to a number from 0 to 31/, 'with a hint');
+is(check('node_id'), 'error|"snowflake.node_id" is not set. Set it to a number from 0 to 31 that no other server has, and restart the server.',
+	'snowflake_check() says so too');
 like(error_of('SELECT snowflake_nextval(10)'), qr/55000/, 'nor many');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM snowflake_nextval(0)'), '0', 'none is none');
 is($node->safe_psql('postgres', 'SELECT worker FROM snowflake_parse(152075078181383514)'),
@@ -158,6 +168,8 @@ is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).n
 restart_with("snowflake.node_id = -1\nsnowflake.layout = 'time:48 sequence:15'");
 is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).node'),
 	'0', 'a layout without nodes');
+is(check('node_id'), 'ok|The layout has no node field, so there is no number to set.',
+	'which lacks none');
 
 #
 # Layouts: what is drawn carries what is configured, whatever the order.
@@ -248,9 +260,14 @@ like(error_of('SELECT snowflake_advance(1152921504606846976)'), qr/22003.*is not
 like(error_of('SELECT snowflake_advance(1152921504606846975)'),
 	qr/22003: cannot advance to .*\nDETAIL:  It is of the last time unit .* no ID would be left/, 'nor the last time unit');
 # a lifetime that a timestamp cannot say
+$offset = -s $node->logfile;
 restart_with("snowflake.layout = 'time:63'\nsnowflake.node_id = -1");
 is($node->safe_psql('postgres', 'SELECT last_ts, time_units FROM snowflake_layout()'),
 	'infinity|9223372036854775808', 'longer than timestamps');
+is(check('lifetime'), 'ok|The layout "time:63" with epoch 2020-01-01 00:00:00+00 ends at infinity.',
+	'snowflake_check() counts no days');
+$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+unlike(slurp_file($node->logfile, $offset), qr/lifetime .* ends/, 'and nobody is warned');
 like(error_of('SELECT snowflake_timestamp(9223372036854775807)'),
 	qr/ERROR:  22008: timestamp out of range/, 'an ID from after that');
 like(error_of('SELECT snowflake_advance(9223372036854775806)'),
@@ -262,6 +279,11 @@ like(error_of('SELECT snowflake_advance(9223372036854775807)'),
 restart_with("snowflake.layout = 'time:1\@2147483647s worker:62'\nsnowflake.node_id = -1");
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_snowflake_slots'), '4096', 'slots at most');
 is($node->safe_psql('postgres', 'SELECT workers FROM snowflake_layout()'), '4611686018427387904', 'of many');
+
+# the longest time there is
+restart_with("snowflake.layout = 'time:63\@2147483647s'\nsnowflake.node_id = -1");
+is(check('lifetime'), 'ok|The layout "time:63@2147483647s" with epoch 2020-01-01 00:00:00+00 ends at infinity.',
+	'no end');
 
 #
 # Another layout or epoch than IDs were drawn with: refused, until it is accepted
@@ -427,6 +449,9 @@ foreach my $call ('snowflake_nextval()', 'snowflake_nextval(1)')
 like(error_of('SELECT * FROM pg_stat_snowflake_slots'),
 	qr/ERROR:  55000: snowflake must be loaded .* to read its statistics/, 'the view without preload');
 like(error_of('SELECT snowflake_currval()'), qr/ERROR:  55000: snowflake_currval is not yet defined/, 'currval');
+is($node->safe_psql('other', 'SELECT string_agg("check" || \' \' || status, \', \') FROM snowflake_check()'),
+	'preload error, node_id ok, lifetime ok, clock ok, mark error', 'snowflake_check()');
+like(check('preload'), qr/not loaded via "shared_preload_libraries": IDs can be read, not drawn\. Add it there and restart/, 'says what is missing');
 is($node->safe_psql('other', 'SELECT node, worker, sequence FROM snowflake_parse(152075078181383514)'),
 	'24|14|3418', 'reading works');
 is($node->safe_psql('other', "SELECT id_range_for('2021-02-23+00', '2021-02-24+00')"),

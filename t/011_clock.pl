@@ -566,7 +566,7 @@ SQL
 		qr/^The layout "time:24\@1s node:31 worker:2 sequence:6" with epoch 2020-01-01 00:00:00\+00 ends at 2020-07-13 04:20:16\+00\. The clock shows 2020-07-13 04:19:\S+\+00\.$/,
 		'and when');
 	is( $error->{hint},
-		'If the clock is right, a layout with more time bits is needed.',
+		q{If the clock is right: With a later "snowflake.epoch" the IDs begin anew. They meet no old ones with a "snowflake.node_id" that no server has had, or in tables without old IDs. Set these, restart the server and call snowflake_accept_layout().},
 		'and what to do');
 
 	check_drawn($node, 60_000, 'up to the end');
