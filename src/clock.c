@@ -1,16 +1,117 @@
 /*-------------------------------------------------------------------------
  *
  * clock.c
- *		Between the server's timestamps and time since the epoch.
+ *		The clocks that there are to choose from, and time since the epoch.
+ *
+ * "system" is the wall clock, whatever it does.  The others read it once, when
+ * shared memory is made: at server start, and after a crash of a backend.
+ *
+ *	monotonic	goes on from there by a clock of the machine that nobody can
+ *				set (the steady clock), so that steps never show;
+ *	logical		goes on by drawing alone: to the next time unit when the
+ *				sequence numbers of one are used up.  It may stay behind as
+ *				far as it likes; how far ahead it may go is measured by the
+ *				monotonic one.
+ *
+ * That no ID comes twice does not depend on any of them.
+ *
+ * Locking: none, see shmem.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "common/int.h"
 
 #include "clock.h"
-#include "settings.h"
+#include "shmem.h"
+
+/* Goes on while the machine is suspended, where there is such a clock. */
+#ifdef CLOCK_BOOTTIME
+#define STEADY_CLOCK CLOCK_BOOTTIME
+#else
+#define STEADY_CLOCK CLOCK_MONOTONIC
+#endif
+
+/*
+ * Microseconds since some moment, never going back.
+ */
+static int64
+read_steady(void)
+{
+	struct timespec ts;
+
+	if (clock_gettime(STEADY_CLOCK, &ts) != 0)
+		elog(ERROR, "could not read the monotonic clock: %m");
+	return ts.tv_sec * USECS_PER_SEC + ts.tv_nsec / 1000;
+}
+
+/*
+ * Read both clocks at the same moment, or nearly: the least of some times
+ * between is what IDs will be late by.
+ */
+void
+clock_start(void)
+{
+	TimestampTz now = 0;
+	int64		least = PG_INT64_MAX;
+
+	for (int i = 0; i < 10; i++)
+	{
+		int64		before = read_steady();
+		int64		after;
+
+		now = GetCurrentTimestamp();
+		after = read_steady();
+		if (after - before < least)
+		{
+			least = after - before;
+			shared->clock.offset = now - after;
+		}
+	}
+
+	/* with the clock before the epoch, nothing is drawn */
+	pg_atomic_write_u64(&shared->clock.logical,
+						(uint64) Max(now - snowflake_epoch, 0));
+}
+
+/*
+ * Where the library was not preloaded nothing is drawn, and the wall clock is
+ * as good.
+ */
+TimestampTz
+clock_read_monotonic(void)
+{
+	if (shared == NULL)
+		return GetCurrentTimestamp();
+	return shared->clock.offset + read_steady();
+}
+
+TimestampTz
+clock_read_logical(void)
+{
+	if (shared == NULL)
+		return GetCurrentTimestamp();
+	return snowflake_epoch +
+		(int64) pg_atomic_read_u64(&shared->clock.logical);
+}
+
+void
+clock_raise_logical(TimestampTz unit_start)
+{
+	if (snowflake_clock == CLOCK_MODE_LOGICAL)
+		shmem_raise(&shared->clock.logical,
+					(uint64) (unit_start - snowflake_epoch));
+}
+
+int64
+clock_drift_us(TimestampTz *wall)
+{
+	*wall = GetCurrentTimestamp();
+	return clock_steps() ? 0 : clock_read_to_draw() - *wall;
+}
 
 /*
  * Microseconds from the epoch to an instant; infinity, and what is as good as

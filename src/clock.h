@@ -11,15 +11,65 @@
 #include "utils/timestamp.h"
 
 #include "layout.h"
+#include "settings.h"
 
 #pragma GCC visibility push(hidden)
 
-/* Microseconds since 2000-01-01 UTC, as the server counts them. */
+/* For the two functions below. */
+extern TimestampTz clock_read_monotonic(void);
+extern TimestampTz clock_read_logical(void);
+
+/*
+ * The clock, which IDs may be ahead of by max_drift and no more: the system's,
+ * or the monotonic one.  In microseconds since 2000-01-01 UTC, as the server
+ * counts them.
+ */
 static inline TimestampTz
 clock_read(void)
 {
-	return GetCurrentTimestamp();
+	if (likely(snowflake_clock == CLOCK_MODE_SYSTEM))
+		return GetCurrentTimestamp();
+	return clock_read_monotonic();
 }
+
+/*
+ * The time that an ID is to have when it is drawn now: that of the clock, or
+ * that of the logical one.
+ */
+static inline TimestampTz
+clock_read_to_draw(void)
+{
+	if (likely(snowflake_clock == CLOCK_MODE_SYSTEM))
+		return GetCurrentTimestamp();
+	return snowflake_clock == CLOCK_MODE_LOGICAL ? clock_read_logical() :
+		clock_read_monotonic();
+}
+
+/* IDs are drawn from here on in the time unit that begins then. */
+extern void clock_raise_logical(TimestampTz unit_start);
+
+/* Does it change when the server's clock is set? */
+static inline bool
+clock_steps(void)
+{
+	return snowflake_clock == CLOCK_MODE_SYSTEM;
+}
+
+/* What clock_read() reads, as in "The %s shows". */
+static inline const char *
+clock_name(void)
+{
+	return clock_steps() ? "clock" : "monotonic clock";
+}
+
+/*
+ * How far the time that IDs are drawn at is ahead of the wall clock, and what
+ * that shows.
+ */
+extern int64 clock_drift_us(TimestampTz *wall);
+
+/* In the postmaster, when shared memory was made. */
+extern void clock_start(void);
 
 /* An instant given as milliseconds since 1970-01-01 UTC. */
 static inline TimestampTz

@@ -918,7 +918,7 @@ plan_advance(Conversion *plan)
 		row = add_error(plan, ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
 						psprintf("%s reads as an ID of %s, ahead of the clock: no ID above it could be drawn before",
 								 maximum, show(unit_start(unit - 1))));
-		row->definition = psprintf("The clock shows %s.", show(now));
+		row->definition = psprintf("The %s shows %s.", clock_name(), show(now));
 
 		/* how much earlier the epoch would have to be */
 		if (ts != DT_NOEND && snowflake_epoch - (ts - now) > -(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
@@ -939,8 +939,9 @@ plan_advance(Conversion *plan)
 		{
 			row = add_error(plan, ERRCODE_INSUFFICIENT_PRIVILEGE,
 							psprintf("permission denied to put the durable mark ahead of the clock, to %s", show(ts)));
-			row->definition = psprintf("%s reads as an ID of %s. The clock shows %s.",
-									   maximum, show(unit_start(unit - 1)), show(now));
+			row->definition = psprintf("%s reads as an ID of %s. The %s shows %s.",
+									   maximum, show(unit_start(unit - 1)),
+									   clock_name(), show(now));
 			row->hint = "Wait until the clock is there, or convert it as a role that may execute snowflake_advance().";
 			return;
 		}

@@ -231,7 +231,7 @@ Datum
 snowflake_backfill(PG_FUNCTION_ARGS)
 {
 	uint64		unit = getarg_unit(fcinfo, 0);
-	TimestampTz now = clock_read();
+	TimestampTz now = GetCurrentTimestamp();
 
 	if (PG_GETARG_TIMESTAMPTZ(0) > now)
 		ereport(ERROR,
@@ -341,7 +341,8 @@ advance_to(uint64 floor)
 	if (ts > now)
 		ereport(WARNING,
 				(errmsg("the durable mark is ahead of the clock"),
-				 errdetail("The clock shows %s, and no ID will have a time before %s. \"snowflake.max_drift\" allows %d ms ahead of the clock.",
+				 errdetail("The %s shows %s, and no ID will have a time before %s. \"snowflake.max_drift\" allows %d ms ahead of the clock.",
+						   clock_name(),
 						   pstrdup(timestamptz_to_str(now)),
 						   pstrdup(timestamptz_to_str(ts)),
 						   snowflake_max_drift)));
@@ -501,7 +502,9 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 				 errmsg("permission denied to put the durable mark ahead of the clock"),
 				 errdetail("The dump was made with the mark at %s.",
 						   timestamptz_to_str(mark)),
-				 errhint("Restore it as a superuser, or set the server's clock.")));
+				 clock_steps() ?
+				 errhint("Restore it as a superuser, or set the server's clock.") :
+				 errhint("Restore it as a superuser, or set the server's clock and restart the server.")));
 
 	warn_of_other_layout(trigdata);
 

@@ -24,6 +24,10 @@
  *
  * A clock that is behind the word is the same case as borrowing.
  *
+ * The clock is one of several (clock.c).  With the logical one, all backends
+ * draw in the latest time unit that one of them has gone to, and the clock
+ * that 3. and 4. mean is the monotonic one.
+ *
  * IDs are issued only at times that are reserved in the durable mark
  * (reserve.c).  That is looked at once a time unit, when the backend moves
  * there: what is reserved stays so.  The words begin at the floor, the mark
@@ -147,8 +151,9 @@ report_end(TimestampTz now)
 	ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("the lifetime of the snowflake layout has ended"),
-			 errdetail("%s The clock shows %s.",
+			 errdetail("%s The %s shows %s.",
 					   lifetime_detail(),
+					   clock_name(),
 					   pstrdup(timestamptz_to_str(now))),
 			 errhint("If the clock is right: %s", lifetime_hint())));
 }
@@ -166,10 +171,13 @@ unit_of(TimestampTz now)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot generate snowflake IDs before their epoch"),
-				 errdetail("The clock shows %s, \"snowflake.epoch\" is %s.",
+				 errdetail("The %s shows %s, \"snowflake.epoch\" is %s.",
+						   clock_name(),
 						   pstrdup(timestamptz_to_str(now)),
 						   pstrdup(timestamptz_to_str(snowflake_epoch))),
-				 errhint("Set the server's clock.")));
+				 clock_steps() ?
+				 errhint("Set the server's clock.") :
+				 errhint("Set the server's clock and restart the server.")));
 	if ((uint64) unit > MAX_TIME)
 		report_end(now);
 
@@ -367,15 +375,18 @@ report_timeout(uint64 time, TimestampTz now)
 			 set_back ?
 			 errmsg("cannot generate a snowflake ID: the clock is behind the last ID") :
 			 errmsg("cannot generate a snowflake ID: all sequence numbers are in use"),
-			 errdetail("The clock shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms. Waited for \"snowflake.max_wait\", %d ms.%s",
+			 errdetail("The %s shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms. Waited for \"snowflake.max_wait\", %d ms.%s",
+					   clock_name(),
 					   pstrdup(timestamptz_to_str(now)),
 					   pstrdup(timestamptz_to_str(ts)),
 					   (ahead_us + 999) / 1000,
 					   snowflake_max_drift, snowflake_max_wait,
 					   at_floor ? " Times before may have been used before the server was started, or were given up by snowflake_advance()." : ""),
-			 set_back ?
+			 !set_back ?
+			 errhint("Draw fewer IDs at a time, or use a layout with more sequence or worker bits.") :
+			 clock_steps() ?
 			 errhint("Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.") :
-			 errhint("Draw fewer IDs at a time, or use a layout with more sequence or worker bits.")));
+			 errhint("Set the server's clock and restart the server, wait until the time has come, or raise \"snowflake.max_drift\" to go on ahead of the clock.")));
 }
 
 /*
@@ -465,6 +476,9 @@ take_anywhere(uint64 want, int64 *first)
 		uint64		latest = latest_unit(now);
 		int			slot;
 
+		if (snowflake_clock == CLOCK_MODE_LOGICAL)
+			time = unit_of(clock_read_to_draw());
+
 		/* Begin the clock's time unit, or go on where we are. */
 		if (time > my.time)
 		{
@@ -485,6 +499,7 @@ take_anywhere(uint64 want, int64 *first)
 			uint64		count;
 
 			move_to(slot, time);
+			clock_raise_logical(my.unit_start);
 			count = take(want, first);
 			if (count > 0)
 			{
@@ -507,7 +522,7 @@ take_anywhere(uint64 want, int64 *first)
 uint64
 generator_take(uint64 want, int64 *first)
 {
-	TimestampTz now = clock_read();
+	TimestampTz now = clock_read_to_draw();
 
 	/*
 	 * Mostly it goes on where it is: the clock is in that time unit, or

@@ -19,6 +19,7 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+#include "clock.h"
 #include "generator.h"
 #include "home.h"
 #include "reserve.h"
@@ -51,6 +52,10 @@ startup_hook(void)
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	shmem_startup();
+
+	/* not again in each child, where these are not forked */
+	if (!IsUnderPostmaster)
+		clock_start();
 }
 
 /*

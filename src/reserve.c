@@ -330,7 +330,7 @@ reserve_last_time(uint64 *time)
 /*
  * What a dump takes along.  The words say it exactly.  Where nothing is
  * issued, the mark does, and where that is not known either, as on a standby,
- * it goes by this server's clock.
+ * it goes by this machine's clock.
  */
 TimestampTz
 reserve_issued_until(void)
@@ -343,7 +343,7 @@ reserve_issued_until(void)
 	{
 		ts = mark - UNIX_EPOCH_US;
 		if (mark == 0 || !IS_VALID_TIMESTAMP(ts))
-			ts = clock_read() + MAX_DRIFT_US;
+			ts = GetCurrentTimestamp() + MAX_DRIFT_US;
 	}
 	return ts;
 }

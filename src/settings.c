@@ -31,6 +31,7 @@ int			snowflake_node_id = NODE_ID_UNSET;
 TimestampTz snowflake_epoch;
 Layout		snowflake_layout;
 const char *snowflake_layout_text;
+int			snowflake_clock = CLOCK_MODE_SYSTEM;
 int			snowflake_max_drift;
 int			snowflake_max_wait;
 int			snowflake_sequence_start = SEQUENCE_START_CONTINUE;
@@ -43,6 +44,13 @@ static char *layout_string;
 static char *recorded;
 static char *backfilled;
 
+static const struct config_enum_entry clock_options[] = {
+	{"system", CLOCK_MODE_SYSTEM, false},
+	{"monotonic", CLOCK_MODE_MONOTONIC, false},
+	{"logical", CLOCK_MODE_LOGICAL, false},
+	{NULL, 0, false}
+};
+
 static const struct config_enum_entry sequence_start_options[] = {
 	{"zero", SEQUENCE_START_ZERO, false},
 	{"continue", SEQUENCE_START_CONTINUE, false},
@@ -54,6 +62,7 @@ static const char *const setting_names[] = {
 	"snowflake.layout",
 	"snowflake.epoch",
 	"snowflake.node_id",
+	"snowflake.clock",
 	"snowflake.max_drift",
 	"snowflake.max_wait",
 	"snowflake.sequence_start",
@@ -282,6 +291,14 @@ settings_define(void)
 							NODE_ID_UNSET, NODE_ID_UNSET, INT_MAX,
 							fixed, 0,
 							check_node_id, NULL, NULL);
+
+	DefineCustomEnumVariable("snowflake.clock",
+							 "Clock that the time in an ID is taken from.",
+							 "It is the system's, or read at server start and then driven by the time gone by (monotonic) or by the IDs drawn (logical).",
+							 &snowflake_clock,
+							 CLOCK_MODE_SYSTEM, clock_options,
+							 fixed, 0,
+							 NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.max_drift",
 							"How far the time in an ID may run ahead of the clock.",

@@ -14,6 +14,14 @@
 
 #pragma GCC visibility push(hidden)
 
+/* What an ID's time goes by; see clock.c. */
+typedef enum ClockMode
+{
+	CLOCK_MODE_SYSTEM,
+	CLOCK_MODE_MONOTONIC,		/* its steps never show; NewLife */
+	CLOCK_MODE_LOGICAL			/* driven by the IDs drawn; Seata */
+} ClockMode;
+
 /* The first sequence number of a new time unit. */
 typedef enum SequenceStart
 {
@@ -30,6 +38,7 @@ extern TimestampTz snowflake_epoch;
 extern Layout snowflake_layout;
 extern const char *snowflake_layout_text;	/* as the user wrote it, or as its
 											 * dialect has it */
+extern int	snowflake_clock;	/* a ClockMode */
 extern int	snowflake_max_drift;	/* ms */
 extern int	snowflake_max_wait; /* ms */
 extern int	snowflake_sequence_start;	/* a SequenceStart */

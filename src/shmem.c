@@ -80,6 +80,9 @@ shmem_startup(void)
 		memset(&shared->backfill, 0, sizeof(Backfill));
 		shared->backfill.segment = DSM_HANDLE_INVALID;
 
+		shared->clock.offset = 0;
+		pg_atomic_init_u64(&shared->clock.logical, 0);
+
 		locks = GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME);
 		shared->lock = &locks[0].lock;
 		shared->backfill.lock = &locks[1].lock;

@@ -197,13 +197,33 @@ typedef struct Backfill
 } Backfill;
 
 /*
- * The fields but the reserve and the backfill are set at server start and read
- * only from then on; what they point to follows the rules above.
+ * What the clock was at server start; see clock.c.
+ */
+typedef struct Clock
+{
+	/*
+	 * From the steady clock to the server's timestamps, in microseconds.  Set
+	 * at server start, and read only from then on.
+	 */
+	int64		offset;
+
+	/*
+	 * The logical clock, in microseconds since the epoch: the wall clock at
+	 * server start, or the beginning of the latest time unit that a backend
+	 * has gone to.  Raised by anyone, read by anyone, with no lock.
+	 */
+	pg_atomic_uint64 logical;
+} Clock;
+
+/*
+ * The fields but the first three are set at server start and read only from
+ * then on; what they point to follows the rules above.
  */
 typedef struct SharedState
 {
 	Reserve		reserve;
 	Backfill	backfill;
+	Clock		clock;
 	LWLock	   *lock;			/* guards who has which slot, and the error */
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
