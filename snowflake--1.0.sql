@@ -418,6 +418,34 @@ CREATE TRIGGER restore_mark BEFORE INSERT ON snowflake_dumped_mark
 
 ALTER TABLE snowflake_dumped_mark ENABLE ALWAYS TRIGGER restore_mark;
 
+CREATE FUNCTION pg_stat_get_snowflake(
+    OUT node integer,
+    OUT layout text,
+    OUT epoch timestamptz,
+    OUT clock text,
+    OUT clock_ts timestamptz,
+    OUT wall_ts timestamptz,
+    OUT drift interval,
+    OUT last_ts timestamptz,
+    OUT issued bigint,
+    OUT reserved_until timestamptz,
+    OUT lifetime_end timestamptz)
+AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_stat_get_snowflake() IS
+'statistics: the generator; use the view pg_stat_snowflake';
+
+CREATE VIEW pg_stat_snowflake AS
+    SELECT s.node, s.layout, s.epoch, s.clock, s.clock_ts, s.wall_ts, s.drift,
+           s.last_ts, s.issued, s.reserved_until, s.lifetime_end
+    FROM pg_stat_get_snowflake() AS s;
+
+COMMENT ON VIEW pg_stat_snowflake IS
+'one row: what IDs are made of, the clock they are drawn by, the last time one was drawn at, and how many were';
+
+GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
+
 CREATE FUNCTION pg_stat_get_snowflake_slots(
     OUT worker integer,
     OUT pids integer[],

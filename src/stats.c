@@ -15,12 +15,15 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/tuplestore.h"
 
 #include "clock.h"
 #include "settings.h"
 #include "shmem.h"
 
+PG_FUNCTION_INFO_V1(pg_stat_get_snowflake);
 PG_FUNCTION_INFO_V1(pg_stat_get_snowflake_slots);
 
 /* A copy of what the backends' entries say of one slot. */
@@ -75,6 +78,91 @@ read_backends(uint64 *issued)
 }
 
 /*
+ * The last ID drawn from a slot: its time and sequence.  False when there was
+ * none since server start.
+ */
+static bool
+read_last(int slot, uint64 floor, uint64 *time, uint64 *sequence)
+{
+	uint64		word = pg_atomic_read_u64(&SLOT(slot)->word);
+
+	*time = word >> snowflake_layout.bits[FIELD_SEQUENCE];
+	*sequence = word & snowflake_layout.max[FIELD_SEQUENCE];
+	return *time >= floor && word != 0 && word != SLOT_CLOSED;
+}
+
+/*
+ * The instant at which a time unit begins.
+ */
+static Datum
+unit_datum(uint64 unit)
+{
+	TimestampTz ts;
+
+	return TimestampTzGetDatum(clock_timestamp_of_unit(unit, &ts) ?
+							   ts : DT_NOEND);
+}
+
+/*
+ * pg_stat_snowflake: one row.
+ */
+Datum
+pg_stat_get_snowflake(PG_FUNCTION_ARGS)
+{
+	TupleDesc	tupdesc;
+	Datum		values[11];
+	bool		nulls[11] = {false};
+	int			i = 0;
+	uint64		floor;
+	uint64		limit;
+	uint64		last = 0;
+	uint64	   *slot_issued;
+	uint64		issued = 0;
+	SlotBackends *backends;
+	Interval   *drift = palloc0(sizeof(Interval));
+	TimestampTz wall;
+
+	shmem_require("read its statistics");
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	floor = pg_atomic_read_u64(&shared->reserve.floor);
+	limit = pg_atomic_read_u64(&shared->reserve.limit);
+	slot_issued = palloc(sizeof(uint64) * shared->nslots);
+	backends = read_backends(slot_issued);
+	for (int slot = 0; slot < shared->nslots; slot++)
+	{
+		uint64		time;
+		uint64		sequence;
+
+		if (read_last(slot, floor, &time, &sequence))
+			last = Max(last, time);
+		issued += slot_issued[slot] + backends[slot].drawn;
+	}
+	drift->time = clock_drift_us(&wall);
+
+	nulls[i] = snowflake_node_id == NODE_ID_UNSET &&
+		snowflake_layout.bits[FIELD_NODE] > 0;
+	values[i++] = Int32GetDatum((int32) settings_node_number());
+	values[i++] = CStringGetTextDatum(snowflake_layout_text);
+	values[i++] = TimestampTzGetDatum(snowflake_epoch);
+	values[i++] = CStringGetTextDatum(GetConfigOption("snowflake.clock", false, false));
+	values[i++] = TimestampTzGetDatum(wall + drift->time);
+	values[i++] = TimestampTzGetDatum(wall);
+	values[i++] = IntervalPGetDatum(drift);
+	nulls[i] = last == 0;
+	values[i++] = unit_datum(last);
+	values[i++] = Int64GetDatum((int64) issued);
+	nulls[i] = limit == 0;
+	values[i++] = unit_datum(limit);
+	values[i++] = unit_datum(snowflake_layout.max[FIELD_TIME] + 1);
+	Assert(i == lengthof(values) && i == tupdesc->natts);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
+}
+
+/*
  * pg_stat_snowflake_slots: one row a slot.
  */
 Datum
@@ -94,11 +182,9 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < shared->nslots; i++)
 	{
-		uint64		word = pg_atomic_read_u64(&SLOT(i)->word);
-		uint64		time = word >> snowflake_layout.bits[FIELD_SEQUENCE];
-		uint64		sequence = word & snowflake_layout.max[FIELD_SEQUENCE];
-		bool		drawn = time >= floor && word != 0 && word != SLOT_CLOSED;
-		TimestampTz ts;
+		uint64		time;
+		uint64		sequence;
+		bool		drawn = read_last(i, floor, &time, &sequence);
 		Datum		values[5] = {0};
 		bool		nulls[5] = {false};
 
@@ -109,16 +195,14 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 											backends[i].npids,
 											INT4OID, sizeof(int32), true,
 											TYPALIGN_INT));
-		if (drawn && clock_timestamp_of_unit(time, &ts))
-			values[2] = TimestampTzGetDatum(ts);
-		else
-			nulls[2] = true;
+		nulls[2] = nulls[3] = !drawn;
 		if (drawn)
+		{
+			values[2] = unit_datum(time);
 			values[3] = Int64GetDatum(layout_pack(&snowflake_layout, time,
 												  settings_node_number(),
 												  i, sequence));
-		else
-			nulls[3] = true;
+		}
 		values[4] = Int64GetDatum((int64) (issued[i] + backends[i].drawn));
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
