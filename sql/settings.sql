@@ -10,6 +10,7 @@ FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
 SET snowflake.layout = 'time:41';
 SET snowflake.epoch = '2020-01-01 00:00:00+00';
 SET snowflake.node_id = 1;
+SET snowflake.clock = 'logical';
 SET snowflake.database = 'postgres';
 -- of the server, not of a session
 SET snowflake.max_drift = '1s';

@@ -98,6 +98,11 @@ refused(
 	"snowflake.layout = 'time:41 sequence:12'\nsnowflake.node_id = 1",
 	qr/FATAL:.*"snowflake.node_id": 1/,
 	qr/DETAIL:.*has 0 bits, so the largest number is 0/);
+refused(
+	"snowflake.clock = 'sundial'",
+	qr/FATAL:.*"snowflake.clock": "sundial"/,
+	qr/HINT:.*Available values: system, monotonic, logical/);
+refused("snowflake.clock = ''", qr/FATAL:.*"snowflake.clock": ""/);
 refused('snowflake.max_drift = -1', qr/FATAL:.*"snowflake.max_drift"/);
 refused("snowflake.max_wait = 'never'", qr/FATAL:.*"snowflake.max_wait"/);
 refused("snowflake.sequence_start = 'one'",
@@ -129,7 +134,7 @@ like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'),
 	qr/^\d+$/, 'starts and generates with the values right again');
 
 # A reload leaves what is fixed as it is, and says so.
-configure("snowflake.layout = 'time:50'\nsnowflake.node_id = 2\nsnowflake.max_drift = '3s'");
+configure("snowflake.layout = 'time:50'\nsnowflake.node_id = 2\nsnowflake.clock = logical\nsnowflake.max_drift = '3s'");
 $node->reload;
 ok( $node->poll_query_until(
 		'postgres', "SHOW snowflake.max_drift", '3s'),
@@ -139,11 +144,19 @@ is( $node->safe_psql('postgres', 'SHOW snowflake.layout'),
 	'layout is not');
 is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).node'),
 	'1', 'node is not');
+is($node->safe_psql('postgres', 'SHOW snowflake.clock'), 'system', 'clock is not');
+foreach my $clock (qw(monotonic LOGICAL))
+{
+	restart_with("snowflake.clock = $clock");
+	is($node->safe_psql('postgres', 'SHOW snowflake.clock'), lc $clock, "clock = $clock");
+	is($node->safe_psql('postgres', 'SELECT clock FROM pg_stat_snowflake'), lc $clock, 'which the view shows');
+}
 
 #
 # Not set
 #
 restart_with('snowflake.node_id = -1');
+is($node->safe_psql('postgres', 'SELECT node IS NULL FROM pg_stat_snowflake'), 't', 'no node number is shown');
 my $error = error_of('SELECT snowflake_nextval()');
 like($error, qr/ERROR:  55000: "snowflake.node_id" is not set/, 'no node number, no IDs');
 like($error, qr/DETAIL:.*\nHINT:  Set "snowflake.node_id" to a number from 0 to 31/, 'with a hint');
@@ -170,6 +183,7 @@ is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).n
 	'0', 'a layout without nodes');
 is(check('node_id'), 'ok|The layout has no node field, so there is no number to set.',
 	'which lacks none');
+is($node->safe_psql('postgres', 'SELECT node FROM pg_stat_snowflake'), '0', 'which the view shows');
 
 #
 # Layouts: what is drawn carries what is configured, whatever the order.
@@ -262,6 +276,8 @@ like(error_of('SELECT snowflake_advance(1152921504606846975)'),
 # a lifetime that a timestamp cannot say
 $offset = -s $node->logfile;
 restart_with("snowflake.layout = 'time:63'\nsnowflake.node_id = -1");
+is($node->safe_psql('postgres', 'SELECT lifetime_end FROM pg_stat_snowflake'),
+	'infinity', 'no end is shown');
 is($node->safe_psql('postgres', 'SELECT last_ts, time_units FROM snowflake_layout()'),
 	'infinity|9223372036854775808', 'longer than timestamps');
 is(check('lifetime'), 'ok|The layout "time:63" with epoch 2020-01-01 00:00:00+00 ends at infinity.',
@@ -446,8 +462,11 @@ foreach my $call ('snowflake_nextval()', 'snowflake_nextval(1)')
 	like($error, qr/ERROR:  55000: snowflake must be loaded via "shared_preload_libraries" to generate IDs/, "$call without preload");
 	like($error, qr/HINT:  Add "snowflake" to "shared_preload_libraries" and restart/, 'with a hint');
 }
-like(error_of('SELECT * FROM pg_stat_snowflake_slots'),
-	qr/ERROR:  55000: snowflake must be loaded .* to read its statistics/, 'the view without preload');
+foreach my $view ('pg_stat_snowflake', 'pg_stat_snowflake_slots')
+{
+	like(error_of("SELECT * FROM $view"),
+		qr/ERROR:  55000: snowflake must be loaded .* to read its statistics/, "$view without preload");
+}
 like(error_of('SELECT snowflake_currval()'), qr/ERROR:  55000: snowflake_currval is not yet defined/, 'currval');
 is($node->safe_psql('other', 'SELECT string_agg("check" || \' \' || status, \', \') FROM snowflake_check()'),
 	'preload error, node_id ok, lifetime ok, clock ok, mark error', 'snowflake_check()');
@@ -476,6 +495,13 @@ is($node->safe_psql('postgres', "SELECT node, worker FROM snowflake_parse(152075
 is($session->query('SELECT node, worker, ts FROM snowflake_parse(175928847299117063)'), '1|0|2021-04-30 11:18:25.796+00',
 	'the session has the layout, and the former default of the epoch');
 $session->quit;
+# and any clock will do
+configure("snowflake.layout = 'discord'\nsnowflake.clock = logical");
+$node->reload;
+ok($node->poll_query_until('postgres', "SHOW snowflake.clock", 'logical'), 'another clock without preload');
+like(error_of('SELECT snowflake_nextval()'), qr/ERROR:  55000: snowflake must be loaded/, 'which is not read');
+like(error_of("SELECT snowflake_backfill('2021-01-01+00')"), qr/ERROR:  55000: snowflake must be loaded/, 'nor here');
+$node->safe_psql('other', "CREATE TABLE numbered (id bigserial); SELECT count(*) FROM snowflake_convert('numbered', 'id')");
 # which must be right there too
 configure("snowflake.layout = 'time:99'");
 $node->reload;

@@ -36,10 +36,10 @@ our @EXPORT = qw(
   kill9_postmaster
   start_process
   stop_process
+  compile
   wait_for
 );
 
-my $source = dirname(abs_path(__FILE__)) . '/draw.c';
 my $owner = $$;
 my %running;    # processes by pid
 my $program;    # the compiled draw.c
@@ -207,23 +207,28 @@ sub start_draw
 sub draw_program
 {
 	my ($node) = @_;
+	my ($includedir, $libdir) =
+	  map { $node->config_data($_) } qw(--includedir --libdir);
 
-	return $program if defined $program;
+	$program //= compile($node, 'draw.c', "-I$includedir", "-L$libdir",
+		"-Wl,-rpath,$libdir", '-lpq');
+	return $program;
+}
 
-	my $file = PostgreSQL::Test::Utils::tempdir('draw') . '/draw';
-	my ($cc, $includedir, $libdir) =
-	  map { $node->config_data($_) } qw(--cc --includedir --libdir);
-	my @command = split ' ', $ENV{CC} // $cc;
+# Compile a source that is beside this file.  Returns what it was made.
+sub compile
+{
+	my ($node, $source, @options) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir('compiled') . '/compiled';
+	my @command = split ' ', $ENV{CC} // $node->config_data('--cc');
 	my $output;
 
-	push @command, qw(-std=gnu11 -O2 -Wall -Wextra), "-I$includedir";
-	push @command, '-o', $file, $source;
-	push @command, "-L$libdir", "-Wl,-rpath,$libdir", '-lpq';
+	push @command, qw(-std=gnu11 -O2 -Wall -Wextra), '-o', $file;
+	push @command, dirname(abs_path(__FILE__)) . "/$source", @options;
 	IPC::Run::run(\@command, '>&', \$output)
-	  or die "draw.c cannot be compiled, is libpq-dev there?\n$output";
+	  or die "$source cannot be compiled, is libpq-dev there?\n$output";
 	diag $output if $output ne '';
-	$program = $file;
-	return $program;
+	return $file;
 }
 
 # How many IDs it has recorded up to now.
@@ -371,7 +376,7 @@ sub issues_nothing
 		"$name: an error");
 	like(
 		$error->{detail},
-		qr/^The clock shows .*\. The next unused time unit begins at .*, which is \d+ ms ahead; "snowflake\.max_drift" allows 100 ms\./,
+		qr/^The (?:monotonic )?clock shows .*\. The next unused time unit begins at .*, which is \d+ ms ahead; "snowflake\.max_drift" allows 100 ms\./,
 		"$name: that shows both times");
 	is(sqlstates($draw), '55000', "$name: that all get");
 	is(stop_draw($draw)->{ids} + @ids, 0, "$name: nothing is issued");
