@@ -113,6 +113,7 @@ static void
 check_clock(CheckState *state)
 {
 	char	   *now = pstrdup(timestamptz_to_str(state->now));
+	const char *restart = clock_steps() ? "" : " and restart the server";
 	TimestampTz earliest;
 	int64		behind_us;
 	char	   *detail;
@@ -120,28 +121,29 @@ check_clock(CheckState *state)
 	if (state->unit < 0)
 	{
 		add_row(state, "clock", "error",
-				psprintf("The clock shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock.",
-						 now, timestamptz_to_str(snowflake_epoch)));
+				psprintf("The %s shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock%s.",
+						 clock_name(), now, timestamptz_to_str(snowflake_epoch),
+						 restart));
 		return;
 	}
 
 	if (!clock_timestamp_of_unit(state->earliest, &earliest))
 		earliest = state->now;	/* cannot be: a mark is a timestamp */
 	behind_us = earliest - state->now;
-	detail = psprintf("The clock shows %s. IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
-					  now, timestamptz_to_str(earliest),
+	detail = psprintf("The %s shows %s. IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
+					  clock_name(), now, timestamptz_to_str(earliest),
 					  (behind_us - 1) / 1000 + 1, snowflake_max_drift);
 
 	if (behind_us <= 0)
-		add_row(state, "clock", "ok", psprintf("The clock shows %s.", now));
+		add_row(state, "clock", "ok", psprintf("The %s shows %s.", clock_name(), now));
 	else if (behind_us <= snowflake_max_drift * INT64CONST(1000))
 		add_row(state, "clock", "warning",
 				psprintf("%s The clock was set back, or IDs are drawn faster than the layout allows.",
 						 detail));
 	else
 		add_row(state, "clock", "error",
-				psprintf("%s Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
-						 detail));
+				psprintf("%s Set the server's clock%s, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
+						 detail, restart));
 }
 
 /* Can the durable mark be raised? */
