@@ -259,11 +259,18 @@ settings_define(void)
 		PGC_POSTMASTER : PGC_SIGHUP;
 	char	   *configured[lengthof(setting_names)];
 
-	/* Before they are defined, the configured values are just strings. */
+	/*
+	 * Before they are defined, the configured values are just strings.  One
+	 * that was taken out of the configuration since the server's start may be
+	 * an empty string now.
+	 */
 	for (int i = 0; i < (int) lengthof(setting_names); i++)
 	{
 		const char *value = GetConfigOption(setting_names[i], true, false);
 
+		if (value != NULL && *value == '\0' &&
+			!process_shared_preload_libraries_in_progress)
+			value = NULL;
 		configured[i] = value ? pstrdup(value) : NULL;
 	}
 
