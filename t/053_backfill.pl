@@ -76,10 +76,10 @@ foreach my $fault (
 	'immediate')
 {
 	my @draws = (
-		start_draw($node, sql => load(50, '2024-05-01 00:00+00', 20)),
-		start_draw($node, sql => load(50, '2024-05-01 00:00+00', 20), dbname => 'other'),
-		start_draw($node, sql => 'SELECT snowflake_backfill(clock_timestamp())', sessions => 4),
-		start_draw($node, sessions => 4));
+		start_draw($node, sql => load(50, '2024-05-01 00:00+00', 30), delay => 10),
+		start_draw($node, sql => load(50, '2024-05-01 00:00+00', 30), dbname => 'other', delay => 10),
+		start_draw($node, sql => 'SELECT snowflake_backfill(clock_timestamp())', sessions => 4, delay => 1),
+		start_draw($node, sessions => 4, delay => 1));
 
 	wait_drawn($_, 2000) foreach @draws;
 	if ($fault eq 'kill -9 of a backend')
@@ -171,7 +171,8 @@ while ($loads < 1100)
 	my $before = $now;
 	$now = used($node, '2021-05-01 00:00+00');
 	die "it is $now after $before\n" if $now <= $before;
-	$node->restart('immediate');
+	$node->stop('immediate');
+	$node->start;
 }
 is($error->{sqlstate}, '2200H', "loaded $loads times with a restart between: then an error");
 cmp_ok($loads, '>=', 1024 / 32, 'each has cost twice what its fullest millisecond had, at most');
