@@ -357,7 +357,7 @@ AS 'MODULE_PATHNAME', 'snowflake_advance'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION snowflake_advance(bigint) IS
-'make every later snowflake ID of this server larger than an ID; returns the earliest time they may have';
+'make every later snowflake ID of this server, but backfilled ones, larger than an ID; returns the earliest time they may have';
 
 REVOKE ALL ON FUNCTION snowflake_advance(bigint) FROM PUBLIC;
 
@@ -388,7 +388,7 @@ CREATE TABLE snowflake_dumped_mark (
 );
 
 COMMENT ON TABLE snowflake_dumped_mark IS
-'always empty; by way of it pg_dump takes the durable mark of this server''s snowflake IDs along';
+'always empty; by way of it pg_dump takes the durable mark of this server''s snowflake IDs along, and how many were backfilled';
 
 GRANT SELECT, INSERT ON snowflake_dumped_mark TO PUBLIC;
 

@@ -323,12 +323,25 @@ is_advanced(uint64 number)
 void
 backfill_advance(uint64 number)
 {
+	Backfill   *backfill = &shared->backfill;
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->reserve.changed);
-	while (!is_advanced(number))
-		reserve_wait_for_worker(since, "the sequence numbers to backfill with could not be advanced");
+	PG_TRY();
+	{
+		while (!is_advanced(number))
+			reserve_wait_for_worker(since, "the sequence numbers to backfill with could not be advanced");
+	}
+	PG_FINALLY();
+	{
+		/* what failed, or was cancelled, is not to be done later */
+		LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
+		if (backfill->advance_to == number)
+			backfill->advance_to = 0;
+		LWLockRelease(backfill->lock);
+	}
+	PG_END_TRY();
 	ConditionVariableCancelSleep();
 }
 

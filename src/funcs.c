@@ -508,6 +508,7 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 
 	warn_of_other_layout(trigdata);
 
+	/* the mark first: it counts, whether the rest is permitted or not */
 	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]));
 	restore_backfilled(trigdata);
 	return PointerGetDatum(NULL);

@@ -183,6 +183,8 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM again'), 5000 * $loads, 'a
 #
 my $blocker = session($node);
 $node->safe_psql('postgres', "SELECT snowflake_backfill('2020-02-01+00') FROM generate_series(1, 3)");
+my $restore = "INSERT INTO snowflake_dumped_mark (mark, backfilled) VALUES ('2020-01-02+00', %s)";
+$node->safe_psql('postgres', sprintf $restore, 'NULL');
 $blocker->query_safe('BEGIN; LOCK TABLE snowflake_home.backfill');
 is($node->safe_psql('postgres', "SELECT snowflake_backfill('2020-02-01 00:00:01+00') > 0"), 't', 'the worker waits: other milliseconds go on');
 $error = error_of($node, "SET snowflake.max_wait = '200ms'; SELECT snowflake_backfill('2020-03-01+00')");
@@ -190,9 +192,11 @@ is($error->{sqlstate}, '55000', 'who needs more waits for max_wait');
 is($error->{message}, 'cannot backfill a snowflake ID: its sequence number could not be made durable', 'and gets an error');
 like($error->{detail}, qr/The background worker, PID \d+, is at work on it in database "postgres" and waits for Lock: relation\. Waited for "snowflake.max_wait", 200 ms\./, 'that says what is waited for');
 is(error_of($node, "SET statement_timeout = '100ms'; SELECT snowflake_backfill('2020-03-01+00')")->{sqlstate}, '57014', 'or is cancelled');
+is(error_of($node, "SET statement_timeout = '100ms'; " . sprintf $restore, 77)->{sqlstate}, '57014', 'so is the restoring of a dump');
 $blocker->query_safe('ROLLBACK');
 $blocker->quit;
 is($node->safe_psql('postgres', "SELECT snowflake_backfill('2020-03-01+00') > 0"), 't', 'the lock is gone: it goes on');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM snowflake_home.backfill WHERE stretch = -1'), '0', 'and what was cancelled is not done');
 
 # the worker fails
 $node->safe_psql('postgres', 'ALTER TABLE snowflake_home.backfill ADD CONSTRAINT full_disk CHECK (stretch < 0) NOT VALID');
