@@ -6,6 +6,7 @@
 
 MODULE_big = snowflake
 OBJS = \
+	src/alarm.o \
 	src/backfill.o \
 	src/check.o \
 	src/clock.o \
@@ -28,6 +29,7 @@ OBJS = \
 	src/slots.o \
 	src/stats.o \
 	src/support.o \
+	src/waits.o \
 	src/worker.o
 
 EXTENSION = snowflake snowflake_home
