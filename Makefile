@@ -18,11 +18,13 @@ OBJS = \
 	src/generator.o \
 	src/home.o \
 	src/layout.o \
+	src/lease.o \
 	src/lifetime.o \
 	src/module.o \
 	src/partitions.o \
 	src/ranges.o \
 	src/reading.o \
+	src/registry.o \
 	src/reserve.o \
 	src/settings.o \
 	src/shmem.o \
@@ -35,6 +37,9 @@ OBJS = \
 EXTENSION = snowflake snowflake_home
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
+
+PG_CPPFLAGS = -I$(libpq_srcdir)
+SHLIB_LINK_INTERNAL = $(libpq)
 
 REGRESS = setup nextval parse check dialects codec ranges partitions convert settings stats backfill mark
 ISOLATION = sessions

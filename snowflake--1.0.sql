@@ -420,6 +420,8 @@ ALTER TABLE snowflake_dumped_mark ENABLE ALWAYS TRIGGER restore_mark;
 
 CREATE FUNCTION pg_stat_get_snowflake(
     OUT node integer,
+    OUT lease_end timestamptz,
+    OUT registry_offset interval,
     OUT layout text,
     OUT epoch timestamptz,
     OUT clock text,
@@ -439,6 +441,8 @@ CREATE FUNCTION pg_stat_get_snowflake(
     OUT clock_wait_time double precision,
     OUT unit_waits bigint,
     OUT unit_wait_time double precision,
+    OUT node_waits bigint,
+    OUT node_wait_time double precision,
     OUT timeouts bigint,
     OUT clock_regressions bigint,
     OUT clock_regression_max interval,
@@ -459,10 +463,10 @@ COMMENT ON FUNCTION pg_stat_get_snowflake() IS
 'statistics: the generator; use the view pg_stat_snowflake';
 
 CREATE VIEW pg_stat_snowflake AS
-    SELECT s.node, s.layout, s.epoch, s.clock, s.clock_ts, s.wall_ts, s.drift,
+    SELECT s.node, s.lease_end, s.registry_offset, s.layout, s.epoch, s.clock, s.clock_ts, s.wall_ts, s.drift,
            s.drift_max, s.last_ts, s.issued, s.backfilled, s.hops, s.waits,
            s.wait_time, s.mark_waits, s.mark_wait_time, s.clock_waits,
-           s.clock_wait_time, s.unit_waits, s.unit_wait_time, s.timeouts,
+           s.clock_wait_time, s.unit_waits, s.unit_wait_time, s.node_waits, s.node_wait_time, s.timeouts,
            s.clock_regressions, s.clock_regression_max, s.clock_jumps,
            s.clock_jump_max, s.reserved_until, s.backends, s.slots_used,
            s.worker_pid, s.last_error, s.last_error_ts, s.lifetime_end,
