@@ -230,14 +230,17 @@ lease_token(void)
 }
 
 /*
- * The number that the server has, -1 when its lease is over; and the token
- * that it may have got it with before this start, '' for none.
+ * The number that the server has, or had before it stopped, -1 for none; and
+ * the token that it had it with before this start, '' for none.
  */
 int
 lease_held(const char **token)
 {
-	*token = shared->lease.recalled_token;
-	return lease_is_valid() ? lease_node() : -1;
+	Lease	   *lease = &shared->lease;
+	int			node = (int) pg_atomic_read_u32(&lease->node);
+
+	*token = lease->recalled_token;
+	return node >= 0 ? node : lease->recalled_node;
 }
 
 /*

@@ -52,23 +52,24 @@
 	"SELECT node, floor, granted," \
 	" (extract(epoch FROM registry_clock) * 1000000)::bigint," \
 	" peers, (extract(epoch FROM peers_offset) * 1000000)::bigint," \
-	" timeline, refusal, refusal_detail, refusal_hint" \
+	" refusal, refusal_detail, refusal_hint" \
 	" FROM snowflake_lease_node(" \
 	"token => $1::uuid, held => $2::integer, held_token => $3::uuid," \
-	" instance => $4::text, max_node => $5::integer," \
-	" lease_ttl => $6::bigint * interval '1 ms'," \
-	" mark => $7::bigint, clock => $8::timestamptz," \
-	" clock_offset => $9::bigint * interval '1 us'," \
-	" layout => $10::text, host => $11::text, port => $12::integer," \
-	" system_identifier => $13::bigint)"
+	" remaining => $4::bigint * interval '1 us'," \
+	" instance => $5::text, max_node => $6::integer," \
+	" lease_ttl => $7::bigint * interval '1 ms'," \
+	" mark => $8::bigint, clock => $9::timestamptz," \
+	" clock_offset => $10::bigint * interval '1 us'," \
+	" layout => $11::text, host => $12::text, port => $13::integer," \
+	" system_identifier => $14::bigint)"
 
-#define REQUEST_PARAMS	13
+#define REQUEST_PARAMS	14
 
 /* The columns of the answer. */
 enum
 {
 	COL_NODE, COL_FLOOR, COL_GRANTED, COL_CLOCK, COL_PEERS, COL_PEERS_OFFSET,
-	COL_TIMELINE, COL_REFUSAL, COL_DETAIL, COL_HINT
+	COL_REFUSAL, COL_DETAIL, COL_HINT
 };
 
 typedef enum RegistryState
@@ -89,13 +90,11 @@ static struct
 	bool		needs_flush;	/* not all of the request was sent */
 	PGresult   *result;			/* the answer, until it is committed */
 
-	/* When the request was sent, and with what. */
+	/* When the request was sent, and until when the lease was then. */
 	int64		sent_at;		/* steady clock */
-	int			held;
-	int64		held_until;
+	int64		valid_until;	/* 0 when there was none */
 
 	int64		round_trip;		/* of the last answer, in microseconds */
-	char		timeline[64];	/* the highest one seen */
 } registry;
 
 static void
@@ -258,6 +257,7 @@ send_request(void)
 {
 	const char *values[REQUEST_PARAMS];
 	const char *held_token;
+	int			held = lease_held(&held_token);
 	char		host[256];
 	char		layout[LAYOUT_TEXT_SIZE];
 	TimestampTz now;
@@ -266,28 +266,30 @@ send_request(void)
 		strlcpy(host, "?", sizeof(host));
 	host[sizeof(host) - 1] = '\0';
 
-	registry.held = lease_held(&held_token);
-	registry.held_until = (int64) pg_atomic_read_u64(&shared->lease.deadline);
+	registry.valid_until = lease_is_valid() ?
+		(int64) pg_atomic_read_u64(&shared->lease.deadline) : 0;
 
 	values[0] = lease_token();
-	values[1] = registry.held < 0 ? NULL : psprintf("%d", registry.held);
+	values[1] = held < 0 ? NULL : psprintf("%d", held);
 	values[2] = held_token[0] == '\0' ? NULL : held_token;
-	values[3] = lease_instance();
-	values[4] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
-	values[5] = psprintf("%d", snowflake_lease_ttl);
-	values[6] = psprintf(INT64_FORMAT, lease_wanted_mark());
-	values[8] = shared->lease.has_clock_offset ?
+	values[4] = lease_instance();
+	values[5] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
+	values[6] = psprintf("%d", snowflake_lease_ttl);
+	values[7] = psprintf(INT64_FORMAT, lease_wanted_mark());
+	values[9] = shared->lease.has_clock_offset ?
 		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset)) : NULL;
-	values[9] = psprintf("%s since %s", layout_format(&snowflake_layout, layout),
-						 timestamptz_to_str(snowflake_epoch));
-	values[10] = host;
-	values[11] = psprintf("%d", PostPortNumber);
-	values[12] = psprintf(INT64_FORMAT, (int64) GetSystemIdentifier());
+	values[10] = psprintf("%s since %s", layout_format(&snowflake_layout, layout),
+						  timestamptz_to_str(snowflake_epoch));
+	values[11] = host;
+	values[12] = psprintf("%d", PostPortNumber);
+	values[13] = psprintf(INT64_FORMAT, (int64) GetSystemIdentifier());
 
 	/* last, so that they are of this moment */
 	now = clock_read();
-	values[7] = timestamptz_to_str(now);
+	values[8] = timestamptz_to_str(now);
 	registry.sent_at = clock_read_steady();
+	values[3] = psprintf(INT64_FORMAT,
+						 Max(registry.valid_until - registry.sent_at - ATTEMPT_MS * 1000, 0));
 	if (PQsendQueryParams(registry.conn, REQUEST, REQUEST_PARAMS, NULL, values,
 						  NULL, NULL, 0) == 0)
 	{
@@ -354,27 +356,15 @@ heed_answer(void)
 	int64		now = clock_read_steady();
 	TimestampTz clock = clock_read();
 	bool		was_valid = lease_is_valid();
-	char	   *timeline;
 	char	   *skew;
 	Grant		grant;
 
 	/*
-	 * A request to renew, which the registry may grant where it gives numbers
-	 * to nobody else, counts as long as the lease did.
+	 * The registry may have given the number back because its lease was said
+	 * not to have run out.  If it has meanwhile, ask again, without that.
 	 */
-	if (registry.held >= 0 && now >= registry.held_until)
+	if (registry.valid_until != 0 && now >= registry.valid_until)
 		return;
-
-	/* one that another has been promoted in place of */
-	timeline = text_value(COL_TIMELINE);
-	if (strncmp(timeline, registry.timeline, strcspn(timeline, "/") + 1) == 0 &&
-		strcmp(timeline, registry.timeline) < 0)
-	{
-		give_up(psprintf("it is on timeline %s, and timeline %s was seen before",
-						 timeline, registry.timeline));
-		return;
-	}
-	strlcpy(registry.timeline, timeline, sizeof(registry.timeline));
 
 	registry.round_trip = now - registry.sent_at;
 	pg_atomic_write_u64(&shared->lease.clock_offset,
