@@ -14,6 +14,7 @@ OBJS = \
 	src/convert.o \
 	src/ddl.o \
 	src/dialect.o \
+	src/explain.o \
 	src/funcs.o \
 	src/generator.o \
 	src/home.o \
@@ -41,7 +42,7 @@ PGFILEDESC = "snowflake - time-ordered unique IDs"
 PG_CPPFLAGS = -I$(libpq_srcdir)
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval parse check dialects codec ranges partitions convert settings stats backfill mark
+REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
