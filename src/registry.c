@@ -336,12 +336,12 @@ check_skew(void)
 		return NULL;
 	if (llabs(offset) - registry.round_trip / 2 > max_us)
 		return psprintf("The %s of this server is " INT64_FORMAT " ms %s that of the registry; \"snowflake.max_clock_skew\" allows %d ms.",
-						clock_name(), llabs(offset) / 1000,
+						clock_name(), (int64) llabs(offset) / 1000,
 						offset > 0 ? "ahead of" : "behind",
 						snowflake_max_clock_skew);
 	if (peers > 0 && llabs(peers_offset) - registry.round_trip / 2 > max_us)
 		return psprintf("The %s of this server is " INT64_FORMAT " ms %s the mean of " INT64_FORMAT " other servers; \"snowflake.max_clock_skew\" allows %d ms.",
-						clock_name(), llabs(peers_offset) / 1000,
+						clock_name(), (int64) llabs(peers_offset) / 1000,
 						peers_offset > 0 ? "ahead of" : "behind",
 						peers, snowflake_max_clock_skew);
 	return NULL;
