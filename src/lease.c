@@ -353,7 +353,8 @@ lease_remember_at_exit(void)
 }
 
 /*
- * Go on with what was granted.
+ * Go on with what was granted.  The same number with a higher floor is as good
+ * as another number: somebody else had it in between.
  */
 void
 lease_take(const Grant *grant)
@@ -361,7 +362,7 @@ lease_take(const Grant *grant)
 	Lease	   *lease = &shared->lease;
 	int			before = (int) pg_atomic_read_u32(&lease->node);
 
-	if (grant->node != before)
+	if (grant->node != before || grant->floor > lease->floor)
 	{
 		Grant		taken = *grant;
 
