@@ -8,6 +8,7 @@ MODULE_big = snowflake
 OBJS = \
 	src/backfill.o \
 	src/check.o \
+	src/check_tables.o \
 	src/clock.o \
 	src/codec.o \
 	src/convert.o \
@@ -41,6 +42,9 @@ TAP_TESTS = 1
 
 EXTRA_CLEAN = fuzz
 
+# What the library says of itself is the version of its script.
+PG_CPPFLAGS = -DSNOWFLAKE_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" snowflake.control)"'
+
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
@@ -50,6 +54,7 @@ PROVE_FLAGS += -I t
 
 # Headers are not in PGXS's own dependencies.
 $(OBJS): $(wildcard src/*.h)
+src/check.o: snowflake.control
 
 # What is pure C, for libFuzzer.  Not position independent: at some addresses
 # that Linux may choose, the address sanitizer of clang before 17 cannot start.

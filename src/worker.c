@@ -63,14 +63,14 @@ worker_register(void)
 
 /*
  * Leave the reason of a failure for who waits.  By way of the log's hook, as
- * an error when connecting cannot be caught.
+ * an error when connecting cannot be caught.  To be told to end is none.
  */
 static void
 note_error(ErrorData *edata)
 {
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);
-	if (edata->elevel >= ERROR && edata->message != NULL)
+	if (edata->elevel >= ERROR && edata->message != NULL && !terminated)
 		reserve_note_error(edata);
 }
 
