@@ -527,7 +527,8 @@ check_other_extension(CheckState *state)
 						   database ? "database " : "",
 						   database ? quote_identifier(database) : "",
 						   database && role ? ", " : "",
-						   role ? psprintf("role %s", quote_identifier(role)) : ""));
+						   role ? psprintf("role %s", quote_identifier(role)) :
+						   database ? "" : "all roles"));
 	}
 
 	/* the files are shown to who may see them */

@@ -447,7 +447,7 @@ report_small(CheckState *state, Column *column)
 		mend = psprintf("Run ALTER TABLE %s ALTER COLUMN %s TYPE bigint",
 						column->table, quote_identifier(column->column));
 	else
-		mend = psprintf("What it takes to make it a bigint shows SELECT * FROM %s(%s, %s)",
+		mend = psprintf("To see what it takes to make it a bigint, run SELECT * FROM %s(%s, %s)",
 						function_name(state, "snowflake_convert"),
 						quote_literal_cstr(column->table),
 						quote_literal_cstr(column->column));
@@ -474,7 +474,8 @@ check_column(CheckState *state, void *arg)
 	if (type != INT8OID || column->computed)
 	{
 		skip(column->findings, column->name,
-			 column->computed ? "its default is more than the ID" :
+			 type == INT8OID || type == INT4OID || type == INT2OID ?
+			 "its default is more than the ID" :
 			 psprintf("of type %s", format_type_be(column->type)));
 		return;
 	}
@@ -527,13 +528,13 @@ check_tables(CheckState *state)
 				  list_nth(findings.errors, i));
 	if (n > MAX_FINDINGS)
 		check_row(state, nerrors > MAX_FINDINGS ? "error" : "warning",
-				  psprintf("There is more to be said: %d errors and %d warnings in all. They show when those above are mended.",
+				  psprintf("There is more, in all errors: %d, warnings: %d. It shows when what is above is mended.",
 						   nerrors, n - nerrors));
 
 	check_row(state, "ok",
 			  findings.ncolumns == 0 ?
 			  "No bigint column of this database draws snowflake IDs by default." :
-			  psprintf("Columns of this database that draw snowflake IDs by default: %d. Looked at are the last %d IDs.%s%s%s",
+			  psprintf("Columns of this database that draw snowflake IDs by default: %d. The last %d IDs of each were looked at.%s%s%s",
 					   findings.ncolumns, SAMPLE,
 					   findings.skipped == NIL ? "" : " Not looked at: ",
 					   findings.skipped == NIL ? "" : join(findings.skipped),

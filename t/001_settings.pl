@@ -468,8 +468,8 @@ foreach my $view ('pg_stat_snowflake', 'pg_stat_snowflake_slots')
 		qr/ERROR:  55000: snowflake must be loaded .* to read its statistics/, "$view without preload");
 }
 like(error_of('SELECT snowflake_currval()'), qr/ERROR:  55000: snowflake_currval is not yet defined/, 'currval');
-is($node->safe_psql('other', 'SELECT string_agg("check" || \' \' || status, \', \') FROM snowflake_check()'),
-	'preload error, node_id ok, lifetime ok, clock ok, mark error', 'snowflake_check()');
+is($node->safe_psql('other', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status = 'error')),
+	'preload, worker, mark', 'snowflake_check()');
 like(check('preload'), qr/not loaded via "shared_preload_libraries": IDs can be read, not drawn\. Add it there and restart/, 'says what is missing');
 is($node->safe_psql('other', 'SELECT node, worker, sequence FROM snowflake_parse(152075078181383514)'),
 	'24|14|3418', 'reading works');
