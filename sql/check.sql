@@ -122,6 +122,19 @@ SELECT * FROM found;
 DROP TABLE nulls, parts, children, child, by_domain;
 DROP DOMAIN snowflake_id;
 
+-- whatever the size of the table, so many rows are read
+CREATE TABLE long (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+CREATE TABLE long_desc (id bigint DEFAULT snowflake_nextval());
+CREATE INDEX ON long_desc (id DESC);
+INSERT INTO long SELECT id_of(24, sequence => i) FROM generate_series(1, 1000) i;
+INSERT INTO long_desc SELECT id FROM long;
+BEGIN;
+SELECT count(*) AS tables FROM snowflake_check() WHERE "check" = 'tables';
+SELECT relname, idx_tup_fetch, seq_tup_read FROM pg_stat_xact_user_tables
+WHERE relname LIKE 'long%' ORDER BY relname;
+COMMIT;
+DROP TABLE long, long_desc;
+
 -- what is not looked at
 CREATE TABLE no_index (id bigint DEFAULT snowflake_nextval());
 CREATE TABLE second (a int, id bigint DEFAULT snowflake_nextval(), PRIMARY KEY (a, id));
