@@ -127,7 +127,7 @@ CREATE TABLE long (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
 CREATE TABLE long_desc (id bigint DEFAULT snowflake_nextval());
 CREATE INDEX ON long_desc (id DESC);
 INSERT INTO long SELECT id_of(24, sequence => i) FROM generate_series(1, 1000) i;
-INSERT INTO long_desc SELECT id FROM long;
+INSERT INTO long_desc SELECT id_of(24, sequence => i) FROM generate_series(1, 1000) i;
 BEGIN;
 SELECT count(*) AS tables FROM snowflake_check() WHERE "check" = 'tables';
 SELECT relname, idx_tup_fetch, seq_tup_read FROM pg_stat_xact_user_tables
