@@ -354,7 +354,7 @@ judge(CheckState *state, Column *column)
 	uint64		own = settings_node_number();
 	bool		has_number = snowflake_node_id != NODE_ID_UNSET ||
 		snowflake_layout.max[FIELD_NODE] == 0;
-	uint64		limit = shared != NULL && !RecoveryInProgress() ?
+	uint64		limit = shared != NULL ?	/* 0 on a standby */
 		pg_atomic_read_u64(&shared->reserve.limit) : 0;
 	TimestampTz now = clock_read();
 	int64		latest = layout_unit_floor(&snowflake_layout,

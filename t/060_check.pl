@@ -187,6 +187,8 @@ $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 # Drift
 #
 with_settings($node, 'snowflake.max_drift' => '1h');
+set_clock($node, $day - 4800);
+like(check($node, 'drift'), qr/^error\|IDs were issued/, 'more than max_drift');
 set_clock($node, $day - 2400);
 like(check($node, 'drift'), qr/^warning\|IDs were issued, .* ahead of the clock; "snowflake\.max_drift" allows 3600000 ms\. The clock was set back, or IDs are drawn faster/,
 	'two thirds of max_drift');
