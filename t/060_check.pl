@@ -100,6 +100,11 @@ is( check($node, 'layout'),
 	"error|Layout and epoch are not recorded with the durable mark any more, so that no ID could be drawn after a restart. Run ALTER DATABASE postgres SET snowflake.recorded = $recorded.",
 	'recorded nowhere');
 
+$node->safe_psql('postgres', q(ALTER ROLE "Some" SET snowflake.recorded = 'x'));
+like(check($node, 'layout'), qr/^error\|Layout and epoch are not recorded .*\n\Q$elsewhere\E ROLE "Some" RESET snowflake\.recorded\.$/,
+	'recorded for a role only');
+$node->safe_psql('postgres', 'ALTER ROLE "Some" RESET snowflake.recorded');
+
 # what it fails with is a row, and the rows after it are there
 $node->safe_psql('postgres', "ALTER DATABASE postgres SET snowflake.recorded = 'time:41 since nonsense'");
 is(check($node, 'layout'), 'error|The check failed: invalid input syntax for type timestamp with time zone: "nonsense".',
