@@ -6,6 +6,7 @@
 
 MODULE_big = snowflake
 OBJS = \
+	src/alarm.o \
 	src/backfill.o \
 	src/check.o \
 	src/check_tables.o \
@@ -14,6 +15,7 @@ OBJS = \
 	src/convert.o \
 	src/ddl.o \
 	src/dialect.o \
+	src/explain.o \
 	src/funcs.o \
 	src/generator.o \
 	src/home.o \
@@ -29,13 +31,14 @@ OBJS = \
 	src/slots.o \
 	src/stats.o \
 	src/support.o \
+	src/waits.o \
 	src/worker.o
 
 EXTENSION = snowflake snowflake_home
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse check dialects codec ranges partitions convert settings stats backfill mark
+REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

@@ -120,6 +120,30 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_parse(bigint, text, timestamptz) IS
 'the fields of an ID with any layout and epoch';
 
+CREATE FUNCTION snowflake_explain(id bigint)
+RETURNS text
+AS 'MODULE_PATHNAME', 'snowflake_explain'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_explain(bigint) IS
+'a drawing of the bits of a snowflake ID, with its fields and what they mean';
+
+CREATE FUNCTION snowflake_explain(id bigint, dialect text)
+RETURNS text
+AS 'MODULE_PATHNAME', 'snowflake_explain_dialect'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
+'a drawing of the bits of an ID of another generator, one of the view snowflake_dialects';
+
+CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
+RETURNS text
+AS 'MODULE_PATHNAME', 'snowflake_explain_layout'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
+'a drawing of the bits of an ID with any layout and epoch';
+
 CREATE FUNCTION snowflake_dialects(
     OUT name text,
     OUT layout text,
@@ -426,10 +450,32 @@ CREATE FUNCTION pg_stat_get_snowflake(
     OUT clock_ts timestamptz,
     OUT wall_ts timestamptz,
     OUT drift interval,
+    OUT drift_max interval,
     OUT last_ts timestamptz,
     OUT issued bigint,
+    OUT backfilled bigint,
+    OUT hops bigint,
+    OUT waits bigint,
+    OUT wait_time double precision,
+    OUT mark_waits bigint,
+    OUT mark_wait_time double precision,
+    OUT clock_waits bigint,
+    OUT clock_wait_time double precision,
+    OUT unit_waits bigint,
+    OUT unit_wait_time double precision,
+    OUT timeouts bigint,
+    OUT clock_regressions bigint,
+    OUT clock_regression_max interval,
+    OUT clock_jumps bigint,
+    OUT clock_jump_max interval,
     OUT reserved_until timestamptz,
-    OUT lifetime_end timestamptz)
+    OUT backends integer,
+    OUT slots_used integer,
+    OUT worker_pid integer,
+    OUT last_error text,
+    OUT last_error_ts timestamptz,
+    OUT lifetime_end timestamptz,
+    OUT stats_reset timestamptz)
 AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
@@ -438,16 +484,23 @@ COMMENT ON FUNCTION pg_stat_get_snowflake() IS
 
 CREATE VIEW pg_stat_snowflake AS
     SELECT s.node, s.layout, s.epoch, s.clock, s.clock_ts, s.wall_ts, s.drift,
-           s.last_ts, s.issued, s.reserved_until, s.lifetime_end
+           s.drift_max, s.last_ts, s.issued, s.backfilled, s.hops, s.waits,
+           s.wait_time, s.mark_waits, s.mark_wait_time, s.clock_waits,
+           s.clock_wait_time, s.unit_waits, s.unit_wait_time, s.timeouts,
+           s.clock_regressions, s.clock_regression_max, s.clock_jumps,
+           s.clock_jump_max, s.reserved_until, s.backends, s.slots_used,
+           s.worker_pid, s.last_error, s.last_error_ts, s.lifetime_end,
+           s.stats_reset
     FROM pg_stat_get_snowflake() AS s;
 
 COMMENT ON VIEW pg_stat_snowflake IS
-'one row: what IDs are made of, the clock they are drawn by, the last time one was drawn at, and how many were';
+'one row: what IDs are made of, the clock they are drawn by, how many were drawn, and what that had to wait for';
 
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
 
 CREATE FUNCTION pg_stat_get_snowflake_slots(
     OUT worker integer,
+    OUT backends integer,
     OUT pids integer[],
     OUT last_ts timestamptz,
     OUT last_id bigint,
@@ -460,13 +513,23 @@ COMMENT ON FUNCTION pg_stat_get_snowflake_slots() IS
 'statistics: the worker slots; use the view pg_stat_snowflake_slots';
 
 CREATE VIEW pg_stat_snowflake_slots AS
-    SELECT s.worker, s.pids, s.last_ts, s.last_id, s.issued
+    SELECT s.worker, s.backends, s.pids, s.last_ts, s.last_id, s.issued
     FROM pg_stat_get_snowflake_slots() AS s;
 
 COMMENT ON VIEW pg_stat_snowflake_slots IS
 'one row for each snowflake worker slot: who has it, the last ID drawn from it, and how many were';
 
 GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;
+
+CREATE FUNCTION pg_stat_snowflake_reset()
+RETURNS void
+AS 'MODULE_PATHNAME', 'pg_stat_snowflake_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_stat_snowflake_reset() IS
+'statistics: let all counters of pg_stat_snowflake and pg_stat_snowflake_slots begin anew';
+
+REVOKE ALL ON FUNCTION pg_stat_snowflake_reset() FROM PUBLIC;
 
 --
 -- Moving existing tables over

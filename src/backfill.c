@@ -301,6 +301,7 @@ backfill_draw(uint64 unit)
 		ConditionVariableCancelSleep();
 	}
 
+	pg_atomic_fetch_add_u64(&shared->stats.backfilled, 1);
 	sequence = (counter + spread(unit, SEQUENCE_BITS)) & SEQUENCE_MASK;
 	return layout_pack(&snowflake_layout, unit, settings_node_number(),
 					   settings_backfill_worker(), sequence);

@@ -62,11 +62,14 @@ clock_name(void)
 	return clock_steps() ? "clock" : "monotonic clock";
 }
 
+/* Microseconds since some moment, on a clock that nobody can set. */
+extern int64 clock_read_steady(void);
+
 /*
- * How far the time that IDs are drawn at is ahead of the wall clock, and what
- * that shows.
+ * Has the server's clock been set since anybody looked?  Counts it, and says
+ * so in the log.  Not for the fast path.
  */
-extern int64 clock_drift_us(TimestampTz *wall);
+extern void clock_watch(void);
 
 /* In the postmaster, when shared memory was made. */
 extern void clock_start(void);

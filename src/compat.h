@@ -17,6 +17,7 @@
 #include "utils/datetime.h"
 #include "utils/guc.h"
 #include "utils/rangetypes.h"
+#include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
 #error "snowflake needs PostgreSQL 15 or newer"
@@ -77,6 +78,14 @@ object_ownercheck(Oid classid, Oid objectid, Oid roleid)
 
 /* This process's place in the array of all PGPROCs. */
 #define MyProcNumber (MyProc->pgprocno)
+
+/* Wait events of extensions have no names before 17. */
+static inline uint32
+WaitEventExtensionNew(const char *wait_event_name)
+{
+	(void) wait_event_name;
+	return PG_WAIT_EXTENSION;
+}
 
 /* Intervals are finite before 17. */
 #define INTERVAL_NOT_FINITE(i) ((void) (i), false)

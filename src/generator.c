@@ -48,10 +48,10 @@
 #include "access/xlog.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
+#include "alarm.h"
 #include "clock.h"
 #include "compat.h"
 #include "generator.h"
@@ -59,14 +59,12 @@
 #include "reserve.h"
 #include "settings.h"
 #include "slots.h"
+#include "waits.h"
 
 #define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
 #define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])
 #define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
 #define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
-
-/* A longer wait looks at the clock this often: it may be set meanwhile. */
-#define WAIT_SLICE_MS	100
 
 /* The state of a backend. */
 typedef struct GeneratorState
@@ -228,17 +226,13 @@ static inline void
 count_drawn(uint64 count)
 {
 	BackendEntry *entry = my.entry;
-	uint64		drawn = pg_atomic_read_u64(&entry->drawn);
-	uint32		drawn_from = pg_atomic_read_u32(&entry->drawn_from);
 
-	if (drawn_from != (uint32) my.slot)
+	if (pg_atomic_read_u32(&entry->drawn_from) != (uint32) my.slot)
 	{
-		pg_atomic_fetch_add_u64(&SLOT(drawn_from)->issued, drawn);
-		drawn = 0;
-		pg_atomic_write_u64(&entry->drawn, 0);
+		slots_count_drawn(entry);
 		pg_atomic_write_u32(&entry->drawn_from, my.slot);
 	}
-	pg_atomic_write_u64(&entry->drawn, drawn + count);
+	pg_atomic_write_u64(&entry->drawn, pg_atomic_read_u64(&entry->drawn) + count);
 }
 
 /*
@@ -334,6 +328,7 @@ next_place(uint64 *time, int *slot)
 		if (unit == *time)
 		{
 			*slot = i;
+			pg_atomic_fetch_add_u64(&shared->stats.hops, 1);
 			return;
 		}
 		earliest = Min(earliest, unit);
@@ -353,57 +348,76 @@ next_place(uint64 *time, int *slot)
 }
 
 /*
- * No ID came in max_wait.  There are two causes: IDs were drawn faster than
- * the layout allows, and then the next free unit is just past max_drift; or
- * the clock was set back, and then it is further ahead.
+ * Is it the next unused time unit that was given up at the start?
  */
-static void
-report_timeout(uint64 time, TimestampTz now)
+static bool
+is_floor(uint64 time)
 {
-	bool		at_floor = time == pg_atomic_read_u64(&shared->reserve.floor);
-	bool		set_back = at_floor || time > latest_unit(now) + 1;
-	int64		ahead_us;
+	return time == pg_atomic_read_u64(&shared->reserve.floor);
+}
+
+/*
+ * Why is there no ID at a time yet?  There are two causes: IDs were drawn
+ * faster than the layout allows, and then the next free unit is just past
+ * max_drift; or the clock was set back, and then it is further ahead.
+ */
+static WaitKind
+why_wait_for(uint64 time, TimestampTz now)
+{
+	return is_floor(time) || time > latest_unit(now) + 1 ? WAIT_CLOCK : WAIT_UNIT;
+}
+
+/*
+ * What there is to say of it, for a DETAIL.
+ */
+static char *
+wait_detail(uint64 time, TimestampTz now)
+{
 	TimestampTz ts;
 
 	if (!clock_timestamp_of_unit(time, &ts))
 		ts = DT_NOEND;
-	ahead_us = ts - now;
-
-	ereport(ERROR,
-			(errcode(set_back ? ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE :
-					 ERRCODE_INSUFFICIENT_RESOURCES),
-			 set_back ?
-			 errmsg("cannot generate a snowflake ID: the clock is behind the last ID") :
-			 errmsg("cannot generate a snowflake ID: all sequence numbers are in use"),
-			 errdetail("The %s shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms. Waited for \"snowflake.max_wait\", %d ms.%s",
-					   clock_name(),
-					   pstrdup(timestamptz_to_str(now)),
-					   pstrdup(timestamptz_to_str(ts)),
-					   (ahead_us + 999) / 1000,
-					   snowflake_max_drift, snowflake_max_wait,
-					   at_floor ? " Times before may have been used before the server was started, or were given up by snowflake_advance()." : ""),
-			 !set_back ?
-			 errhint("Draw fewer IDs at a time, or use a layout with more sequence or worker bits.") :
-			 clock_steps() ?
-			 errhint("Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.") :
-			 errhint("Set the server's clock and restart the server, wait until the time has come, or raise \"snowflake.max_drift\" to go on ahead of the clock.")));
+	return psprintf("The %s shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
+					clock_name(),
+					pstrdup(timestamptz_to_str(now)),
+					pstrdup(timestamptz_to_str(ts)),
+					(ts - now + 999) / 1000,
+					snowflake_max_drift);
 }
 
 /*
- * How long the caller may still wait, in microseconds.  "since" is when it
- * began to, on a clock that does not step.
+ * And for a HINT.
  */
-static int64
-left_to_wait(instr_time *since)
+static int
+wait_hint(WaitKind why)
 {
-	instr_time	waited;
+	if (why == WAIT_UNIT)
+		return errhint("Draw fewer IDs at a time, or use a layout with more sequence or worker bits.");
+	if (clock_steps())
+		return errhint("Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.");
+	return errhint("Set the server's clock and restart the server, wait until the time has come, or raise \"snowflake.max_drift\" to go on ahead of the clock.");
+}
 
-	INSTR_TIME_SET_CURRENT(waited);
-	if (INSTR_TIME_IS_ZERO(*since))
-		*since = waited;
-	INSTR_TIME_SUBTRACT(waited, *since);
-	return snowflake_max_wait * INT64CONST(1000) -
-		(int64) INSTR_TIME_GET_MICROSEC(waited);
+/*
+ * No ID came in max_wait.
+ */
+static void
+report_timeout(uint64 time, TimestampTz now)
+{
+	WaitKind	why = why_wait_for(time, now);
+
+	pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
+	ereport(ERROR,
+			(errcode(why == WAIT_CLOCK ? ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE :
+					 ERRCODE_INSUFFICIENT_RESOURCES),
+			 why == WAIT_CLOCK ?
+			 errmsg("cannot generate a snowflake ID: the clock is behind the last ID") :
+			 errmsg("cannot generate a snowflake ID: all sequence numbers are in use"),
+			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.%s",
+					   wait_detail(time, now),
+					   snowflake_max_wait,
+					   is_floor(time) ? " Times before may have been used before the server was started, or were given up by snowflake_advance()." : ""),
+			 wait_hint(why)));
 }
 
 /*
@@ -411,15 +425,28 @@ left_to_wait(instr_time *since)
  * while.  Can be interrupted.
  */
 static void
-wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
+wait_for_unit(uint64 time, TimestampTz now, Wait *wait)
 {
-	int64		left_us = left_to_wait(since);
+	WaitKind	why = why_wait_for(time, now);
+	int64		left_us = wait_left_us(wait);
 	int64		need_us;
+	int64		ms;
+	uint64		left_out;
 
 	CHECK_FOR_INTERRUPTS();
 
 	if (left_us <= 0)
 		report_timeout(time, now);
+
+	if (wait_is_long(wait, why, &ms, &left_out))
+		ereport(LOG,
+				(why == WAIT_CLOCK ?
+				 errmsg("process %d still waits for the clock, to draw a snowflake ID, after " INT64_FORMAT " ms",
+						MyProcPid, ms) :
+				 errmsg("process %d still waits for a free time unit, to draw a snowflake ID, after " INT64_FORMAT " ms",
+						MyProcPid, ms),
+				 errdetail("%s%s", wait_detail(time, now), alarm_left_out(left_out)),
+				 wait_hint(why)));
 
 	/* in small units MAX_TIME may be past what int64 us can say */
 	if (time > (uint64) (PG_INT64_MAX / snowflake_layout.unit_us))
@@ -433,28 +460,36 @@ wait_for_unit(uint64 time, TimestampTz now, instr_time *since)
 	 * The latch counts whole milliseconds, which would lose much of each time
 	 * unit to oversleeping; a sleep shorter than that need not react to it.
 	 */
+	wait_begin(wait, why);
 	if (need_us < 1000)
+	{
+		pgstat_report_wait_start(wait_event(why));
 		pg_usleep(need_us);
+		pgstat_report_wait_end();
+	}
 	else
 	{
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 Min(need_us / 1000, WAIT_SLICE_MS),
-						 PG_WAIT_EXTENSION);
+						 wait_event(why));
 		ResetLatch(MyLatch);
 	}
+	wait_end(wait, why);
 	CHECK_FOR_INTERRUPTS();
 }
 
 /*
- * Sleep until a time unit may be reserved, or for a while.  Can be
- * interrupted.
+ * How far IDs are ahead of the server's clock.
  */
 static void
-wait_for_reserve(uint64 time, instr_time *since)
+note_drift(TimestampTz now)
 {
-	CHECK_FOR_INTERRUPTS();
-	reserve_wait(time, (left_to_wait(since) + 999) / 1000);
+	TimestampTz wall = clock_steps() ? now : GetCurrentTimestamp();
+	int64		drift_us = my.unit_start - wall;
+
+	if (drift_us > 0)
+		shmem_raise(&shared->stats.drift_max, (uint64) drift_us);
 }
 
 /*
@@ -463,12 +498,12 @@ wait_for_reserve(uint64 time, instr_time *since)
 static pg_noinline uint64
 take_anywhere(uint64 want, int64 *first)
 {
-	instr_time	wait_since;
+	Wait		wait = {0};
 
 	if (my.entry == NULL)
 		prepare();
 
-	INSTR_TIME_SET_ZERO(wait_since);
+	clock_watch();
 	for (;;)
 	{
 		TimestampTz now = clock_read();
@@ -505,17 +540,18 @@ take_anywhere(uint64 want, int64 *first)
 			{
 				if (unlikely(reserve_runs_out(time)))
 					reserve_ask(time);
+				note_drift(now);
 				return count;
 			}
 			next_place(&time, &slot);
 		}
 
 		if (time <= latest || !reserve_is_open())
-			wait_for_reserve(Min(time, latest), &wait_since);
+			reserve_wait(Min(time, latest), &wait);
 		else if (time > MAX_TIME)
 			report_end(now);
 		else
-			wait_for_unit(time, now, &wait_since);
+			wait_for_unit(time, now, &wait);
 	}
 }
 
@@ -525,12 +561,10 @@ generator_take(uint64 want, int64 *first)
 	TimestampTz now = clock_read_to_draw();
 
 	/*
-	 * Mostly it goes on where it is: the clock is in that time unit, or
-	 * behind it by max_drift at most.  Unsigned, so that further behind is
-	 * "no" too.
+	 * Mostly it goes on where it is, as the clock is in that time unit.
+	 * Unsigned, so that a clock behind it is "no" too.
 	 */
-	if (likely((uint64) (now - my.unit_start + MAX_DRIFT_US) <
-			   (uint64) (snowflake_layout.unit_us + MAX_DRIFT_US)))
+	if (likely((uint64) (now - my.unit_start) < (uint64) snowflake_layout.unit_us))
 	{
 		uint64		count = take(want, first);
 

@@ -13,6 +13,7 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "utils/ps_status.h"
 #include "utils/snapmgr.h"
 
 #include "home.h"
@@ -21,6 +22,7 @@ void
 home_begin(const char *activity)
 {
 	pgstat_report_activity(STATE_RUNNING, activity);
+	set_ps_display(activity);
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -39,8 +41,15 @@ home_commit(void)
 	 * to end.  Then it ends here: what is not durable is not published.
 	 */
 	CHECK_FOR_INTERRUPTS();
+	home_idle();
+}
+
+void
+home_idle(void)
+{
 	pgstat_report_stat(true);
 	pgstat_report_activity(STATE_IDLE, NULL);
+	set_ps_display("idle");
 }
 
 uint64

@@ -16,10 +16,13 @@
 /*
  * Begin a transaction; the activity is for pg_stat_activity.  Commit it, and
  * wait until that is durable wherever it has to be.  An error in between ends
- * the worker, and with it the transaction.
+ * the transaction, see serve() in worker.c.
  */
 extern void home_begin(const char *activity);
 extern void home_commit(void);
+
+/* Between transactions: nothing to do, for pg_stat_activity and ps. */
+extern void home_idle(void);
 
 /*
  * Run a statement with up to two parameters, InvalidOid for the type of those

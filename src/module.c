@@ -150,6 +150,14 @@ _PG_init(void)
 				 errdetail("In the layout \"%s\" the sequence is above the time.",
 						   snowflake_layout_text)));
 
+	/* Allowed, as a server may be there to read IDs only. */
+	if (snowflake_node_id == NODE_ID_UNSET && snowflake_layout.bits[FIELD_NODE] > 0)
+		ereport(WARNING,
+				(errmsg("\"snowflake.node_id\" is not set"),
+				 errdetail("This server draws no snowflake IDs."),
+				 errhint("Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server.",
+						 (uint64) snowflake_layout.max[FIELD_NODE])));
+
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_hook;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -61,6 +61,7 @@
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
+#include "alarm.h"
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
@@ -79,9 +80,6 @@
 #define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 #define MARK_FAILURE "the durable mark could not be changed"
-
-/* A longer wait asks again this often: the worker may have failed meanwhile. */
-#define WAIT_SLICE_MS	100
 
 /*
  * Between times and marks
@@ -190,14 +188,14 @@ reserve_worker_state(char **detail, char **hint)
 	proc = &ProcGlobal->allProcs[worker];
 	wait = *(volatile uint32 *) &proc->wait_event_info;
 	type = pgstat_get_wait_event_type(wait);
-	*detail = type == NULL || wait == PG_WAIT_EXTENSION ?
+	*detail = type == NULL || wait == wait_event_worker() ?
 		psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
 				 proc->pid, snowflake_database) :
 		psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
 				 proc->pid, snowflake_database, type,
 				 pgstat_get_wait_event(wait));
 	*hint = pstrdup("It writes the mark and commits, with the synchronous standbys if there are.");
-	return wait == PG_WAIT_EXTENSION ? WORKER_SLEEPS : WORKER_WORKS;
+	return wait == wait_event_worker() ? WORKER_SLEEPS : WORKER_WORKS;
 }
 
 /*
@@ -224,20 +222,42 @@ report(const char *message)
 }
 
 void
-reserve_wait(uint64 time, int64 timeout_ms)
+reserve_wait(uint64 time, Wait *wait)
 {
 	Reserve    *reserve = &shared->reserve;
+	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		ms;
+	uint64		left_out;
 
+	CHECK_FOR_INTERRUPTS();
 	reserve_ask(time);
-	if (timeout_ms <= 0 || reserve->error_final)
+	if (left_ms <= 0 || reserve->error_final)
+	{
+		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
 		report("cannot generate a snowflake ID: the durable mark could not be raised");
+	}
 
+	if (wait_is_long(wait, WAIT_MARK, &ms, &left_out))
+	{
+		char	   *detail;
+		char	   *hint;
+
+		(void) reserve_worker_state(&detail, &hint);
+		ereport(LOG,
+				(errmsg("process %d still waits for the durable mark, to draw a snowflake ID, after " INT64_FORMAT " ms",
+						MyProcPid, ms),
+				 errdetail("%s%s", detail, alarm_left_out(left_out)),
+				 errhint("%s", hint)));
+	}
+
+	wait_begin(wait, WAIT_MARK);
 	ConditionVariablePrepareToSleep(&reserve->changed);
 	if (!reserve_covers(time))
 		(void) ConditionVariableTimedSleep(&reserve->changed,
-										   Min(timeout_ms, WAIT_SLICE_MS),
-										   PG_WAIT_EXTENSION);
+										   Min(left_ms, WAIT_SLICE_MS),
+										   wait_event(WAIT_MARK));
 	ConditionVariableCancelSleep();
+	wait_end(wait, WAIT_MARK);
 }
 
 void
@@ -254,7 +274,7 @@ reserve_wait_for_worker(instr_time since, const char *failure)
 		report(failure);
 	(void) ConditionVariableTimedSleep(&shared->reserve.changed,
 									   Min(left_ms, WAIT_SLICE_MS),
-									   PG_WAIT_EXTENSION);
+									   wait_event(WAIT_MARK));
 }
 
 void
@@ -363,18 +383,24 @@ reserve_is_home(Oid database)
  * The worker's part
  */
 
-void
+bool
 reserve_note_error(const ErrorData *edata)
 {
 	Reserve    *reserve = &shared->reserve;
+	TimestampTz now = GetCurrentTimestamp();
+	bool		is_new;
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	snprintf(reserve->error, sizeof(reserve->error), "%s.%s%s", edata->message,
 			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
 	strlcpy(reserve->hint, edata->hint ? edata->hint : "", sizeof(reserve->hint));
 	reserve->error_final = edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR;
+	is_new = strcmp(reserve->last_error, reserve->error) != 0;
+	strlcpy(reserve->last_error, reserve->error, sizeof(reserve->last_error));
+	reserve->last_error_at = now;
 	LWLockRelease(shared->lock);
 	ConditionVariableBroadcast(&reserve->changed);
+	return is_new;
 }
 
 static void
@@ -413,11 +439,12 @@ read_mark(void)
 
 /*
  * Layout and epoch are recorded with the mark at first use.  With others, an
- * ID may equal one that was issued.
+ * ID may equal one that was issued.  The node number may be another one, but
+ * that is worth a line in the log.
  *
  * They are a setting of the home database, as in "ALTER DATABASE postgres SET
- * snowflake.recorded = 'time:41 ... since 2020-01-01 00:00:00+00'".  That
- * stands in a catalog that all databases share, so it also tells that
+ * snowflake.recorded = 'time:41 ... since 2020-01-01 00:00:00+00 as node 1'".
+ * That stands in a catalog that all databases share, so it also tells that
  * "snowflake.database" was changed; it goes with pg_upgrade; and unlike a table
  * it is in nobody's publication.
  */
@@ -427,9 +454,32 @@ record(void)
 	char	   *value = psprintf("%s since %s", snowflake_layout_text,
 								 timestamptz_to_str(snowflake_epoch));
 
+	if (snowflake_node_id != NODE_ID_UNSET)
+		value = psprintf("%s as node %d", value, snowflake_node_id);
+
 	home_run_plain(psprintf("ALTER DATABASE %s SET " RECORDED " = %s",
 							quote_identifier(get_database_name(MyDatabaseId)),
 							quote_literal_cstr(value)));
+}
+
+/*
+ * The number that this server issues IDs with may have changed.  That is a
+ * matter of the configuration, and fine, unless the number is another
+ * server's.
+ */
+static void
+note_node(const char *recorded)
+{
+	if (snowflake_node_id == NODE_ID_UNSET ||
+		strcmp(recorded, psprintf("%d", snowflake_node_id)) == 0)
+		return;
+
+	record();
+	if (recorded[0] != '\0')
+		ereport(LOG,
+				(errmsg("this server has issued snowflake IDs as node %s, and is node %d from now on",
+						recorded, snowflake_node_id),
+				 errhint("Make sure that no other server is node %d.", snowflake_node_id)));
 }
 
 /*
@@ -448,7 +498,8 @@ check_recorded(bool accept)
 	/* this database first */
 	if (home_run("SELECT d.datname::text,"
 				 " split_part(v, ' since ', 1),"
-				 " split_part(v, ' since ', 2)::timestamptz"
+				 " split_part(split_part(v, ' since ', 2), ' as node ', 1)::timestamptz,"
+				 " split_part(v, ' as node ', 2)"
 				 " FROM pg_database d"
 				 " JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
 				 " unnest(s.setconfig) c,"
@@ -473,7 +524,10 @@ check_recorded(bool accept)
 	if (epoch == snowflake_epoch &&
 		layout_parse(layout_text, &layout, &error) &&
 		layout_equal(&layout, &snowflake_layout))
+	{
+		note_node(TextDatumGetCString(home_result(4)));
 		return true;
+	}
 
 	if (!accept)
 		ereport(ERROR,

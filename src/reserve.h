@@ -11,8 +11,10 @@
 #define SNOWFLAKE_RESERVE_H
 
 #include "portability/instr_time.h"
-#include "shmem.h"
 #include "utils/timestamp.h"
+
+#include "shmem.h"
+#include "waits.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -52,11 +54,11 @@ reserve_runs_out(uint64 time)
 extern void reserve_ask(uint64 time);
 
 /*
- * Ask for it and sleep until something changed, for this long at most.  Can
- * be interrupted.  Raises an ERROR with the worker's reason when there is no
- * time left to wait, or waiting is of no use.
+ * Ask for it and sleep until something changed, or for a while.  Can be
+ * interrupted.  Raises an ERROR with the worker's reason when there is no time
+ * left to wait, or waiting is of no use.
  */
-extern void reserve_wait(uint64 time, int64 timeout_ms);
+extern void reserve_wait(uint64 time, Wait *wait);
 
 /*
  * Wake the worker and sleep until it changed something, for a while at most:
@@ -108,7 +110,9 @@ extern bool reserve_is_home(Oid database);
 extern bool reserve_is_asked(void);
 extern void reserve_serve(void);
 extern void reserve_close(void);
-extern void reserve_note_error(const ErrorData *edata);
+
+/* Returns whether it is another error than the last one. */
+extern bool reserve_note_error(const ErrorData *edata);
 
 #pragma GCC visibility pop
 

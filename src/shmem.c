@@ -45,6 +45,17 @@ shmem_request(void)
 	RequestNamedLWLockTranche(LWLOCK_TRANCHE_NAME, 2);
 }
 
+static void
+init_stats(void)
+{
+	pg_atomic_uint64 *counter = (pg_atomic_uint64 *) &shared->stats;
+
+	for (size_t i = 0; i < STATS_COUNTERS; i++)
+		pg_atomic_init_u64(&counter[i], 0);
+	shared->stats_reset.at = GetCurrentTimestamp();
+	shared->stats_reset.issued = 0;
+}
+
 void
 shmem_startup(void)
 {
@@ -82,6 +93,14 @@ shmem_startup(void)
 
 		shared->clock.offset = 0;
 		pg_atomic_init_u64(&shared->clock.logical, 0);
+		pg_atomic_init_u64(&shared->clock.offset_seen, 0);
+
+		init_stats();
+		for (int i = 0; i < ALARM_KINDS; i++)
+		{
+			pg_atomic_init_u64(&shared->alarms[i].at, 0);
+			pg_atomic_init_u64(&shared->alarms[i].left_out, 0);
+		}
 
 		locks = GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME);
 		shared->lock = &locks[0].lock;
@@ -95,6 +114,7 @@ shmem_startup(void)
 		{
 			pg_atomic_init_u64(&SLOT(i)->word, 0);
 			pg_atomic_init_u64(&SLOT(i)->issued, 0);
+			SLOT(i)->issued_at_reset = 0;
 			SLOT(i)->nbackends = 0;
 		}
 		for (int i = 0; i < shared->nbackends; i++)
@@ -102,6 +122,7 @@ shmem_startup(void)
 			BACKEND(i)->pid = 0;
 			BACKEND(i)->slot = 0;
 			pg_atomic_init_u64(&BACKEND(i)->drawn, 0);
+			pg_atomic_init_u64(&BACKEND(i)->counted, 0);
 			pg_atomic_init_u32(&BACKEND(i)->drawn_from, 0);
 		}
 	}

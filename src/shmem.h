@@ -15,6 +15,7 @@
 #include "storage/condition_variable.h"
 #include "storage/dsm.h"
 #include "storage/lwlock.h"
+#include "utils/timestamp.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -35,12 +36,16 @@ typedef struct Slot
 	pg_atomic_uint64 word;
 
 	/*
-	 * IDs drawn from this slot and already counted here; the rest is in the
-	 * backends' drawn.  Only ever added to, with no lock.
+	 * IDs drawn from this slot and already counted here; the rest is what
+	 * backends have drawn and not yet counted.  Only ever added to, with no
+	 * lock.
 	 */
 	pg_atomic_uint64 issued;
 
-	/* Backends that have this slot.  Protected by SharedState.lock. */
+	/* How many had been drawn when the statistics were reset, and ... */
+	uint64		issued_at_reset;
+
+	/* ... backends that have this slot.  Protected by SharedState.lock. */
 	uint32		nbackends;
 } Slot;
 
@@ -58,11 +63,14 @@ typedef struct BackendEntry
 	int			slot;
 
 	/*
-	 * IDs that the backend has drawn from the slot drawn_from and not yet
-	 * added to that slot's issued.  Written by the backend alone, with no
-	 * lock; read by anyone, with a result that may be a moment old.
+	 * IDs that this backend, and those that had the entry before, have drawn;
+	 * how many of them are in the slots' issued; and the slot that the others
+	 * were drawn from.  Written by the backend alone, with no lock; read by
+	 * anyone, with a result that may be a moment old.  The first two only
+	 * ever go up, so that the sum of all "drawn" is exact at any time.
 	 */
 	pg_atomic_uint64 drawn;
+	pg_atomic_uint64 counted;
 	pg_atomic_uint32 drawn_from;
 } BackendEntry;
 
@@ -161,6 +169,13 @@ typedef struct Reserve
 	bool		error_final;
 	char		error[WORKER_ERROR_SIZE];
 	char		hint[WORKER_ERROR_SIZE];
+
+	/*
+	 * What it last failed with, and when, also after it did not fail; 0 when
+	 * it never did.  Protected by SharedState.lock.
+	 */
+	TimestampTz last_error_at;
+	char		last_error[WORKER_ERROR_SIZE];
 } Reserve;
 
 /*
@@ -213,7 +228,79 @@ typedef struct Clock
 	 * has gone to.  Raised by anyone, read by anyone, with no lock.
 	 */
 	pg_atomic_uint64 logical;
+
+	/*
+	 * Like "offset", as it was last seen: when the server's clock is set, it
+	 * changes.  Changed by compare-and-swap from what was read before the
+	 * clock was, so that a step is seen once; by anyone, with no lock.
+	 */
+	pg_atomic_uint64 offset_seen;
 } Clock;
+
+/*
+ * What a session that wants an ID may have to wait for; see waits.c.
+ */
+typedef enum WaitKind
+{
+	WAIT_MARK,					/* the worker, to raise the durable mark */
+	WAIT_CLOCK,					/* the clock, which was set back */
+	WAIT_UNIT					/* a time unit with sequence numbers left */
+} WaitKind;
+
+#define WAIT_KINDS	(WAIT_UNIT + 1)
+
+/*
+ * Counters since the statistics were reset.  Added to, raised and set to 0 by
+ * anyone with no lock; none is touched on the fast path to an ID.  Durations
+ * are in microseconds.  Nothing but counters, so that all can be gone through
+ * as an array.
+ */
+typedef struct Stats
+{
+	pg_atomic_uint64 backfilled;	/* IDs of snowflake_backfill() */
+	pg_atomic_uint64 hops;		/* to a higher slot in the same time unit */
+	pg_atomic_uint64 waits[WAIT_KINDS];
+	pg_atomic_uint64 wait_us[WAIT_KINDS];
+	pg_atomic_uint64 timeouts;	/* waits that ended with an ERROR */
+	pg_atomic_uint64 drift_max; /* of an ID's time, ahead of the clock */
+	pg_atomic_uint64 regressions;	/* the server's clock was set back */
+	pg_atomic_uint64 regression_max;
+	pg_atomic_uint64 jumps;		/* it was set forward */
+	pg_atomic_uint64 jump_max;
+} Stats;
+
+#define STATS_COUNTERS	(sizeof(Stats) / sizeof(pg_atomic_uint64))
+
+/* Since when they count, and what had been issued.  Protected by the lock. */
+typedef struct StatsReset
+{
+	TimestampTz at;
+	uint64		issued;
+} StatsReset;
+
+/*
+ * Lines for the server's log that come at most once a minute each; see
+ * alarm.c.
+ */
+typedef enum AlarmKind
+{
+	ALARM_WAIT,					/* three of them, by WaitKind */
+	ALARM_CLOCK_BACK = ALARM_WAIT + WAIT_KINDS,
+	ALARM_CLOCK_FORWARD,
+	ALARM_WORKER
+} AlarmKind;
+
+#define ALARM_KINDS (ALARM_WORKER + 1)
+
+typedef struct Alarm
+{
+	/*
+	 * When there was one, in microseconds of the steady clock, 0 for never;
+	 * and how many were left out since.  Changed by anyone, with no lock.
+	 */
+	pg_atomic_uint64 at;
+	pg_atomic_uint64 left_out;
+} Alarm;
 
 /*
  * The fields but the first three are set at server start and read only from
@@ -224,11 +311,18 @@ typedef struct SharedState
 	Reserve		reserve;
 	Backfill	backfill;
 	Clock		clock;
-	LWLock	   *lock;			/* guards who has which slot, and the error */
+	StatsReset	stats_reset;
+	Alarm		alarms[ALARM_KINDS];
+	LWLock	   *lock;			/* guards who has which slot, the error, and
+								 * the reset */
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
 	SlotPadded *slots;
 	BackendEntryPadded *backends;
+
+	/* On cache lines that hold nothing else. */
+	char		pad[PG_CACHE_LINE_SIZE];
+	Stats		stats;
 } SharedState;
 
 /* NULL when the library was not preloaded. */

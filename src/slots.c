@@ -68,13 +68,26 @@ slots_acquire(void)
 			best = slot;
 	}
 	SLOT(best)->nbackends++;
-	pg_atomic_write_u64(&me->drawn, 0);
 	pg_atomic_write_u32(&me->drawn_from, best);
 	me->slot = best;
 	me->pid = MyProcPid;
 	LWLockRelease(shared->lock);
 
 	return best;
+}
+
+/*
+ * Count what a backend has drawn for the slot that it was drawn from.  By the
+ * backend itself, when it goes to another slot or exits.
+ */
+void
+slots_count_drawn(BackendEntry *me)
+{
+	uint64		drawn = pg_atomic_read_u64(&me->drawn);
+
+	pg_atomic_fetch_add_u64(&SLOT(pg_atomic_read_u32(&me->drawn_from))->issued,
+							drawn - pg_atomic_read_u64(&me->counted));
+	pg_atomic_write_u64(&me->counted, drawn);
 }
 
 /*
@@ -89,9 +102,7 @@ slots_release(int code, Datum arg)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	if (me->pid == MyProcPid)
 	{
-		pg_atomic_fetch_add_u64(&SLOT(pg_atomic_read_u32(&me->drawn_from))->issued,
-								pg_atomic_read_u64(&me->drawn));
-		pg_atomic_write_u64(&me->drawn, 0);
+		slots_count_drawn(me);
 		SLOT(me->slot)->nbackends--;
 		me->pid = 0;
 	}

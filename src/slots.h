@@ -13,6 +13,7 @@
 #pragma GCC visibility push(hidden)
 
 extern int	slots_acquire(void);
+extern void slots_count_drawn(BackendEntry *me);
 
 #pragma GCC visibility pop
 

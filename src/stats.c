@@ -3,7 +3,8 @@
  * stats.c
  *		What a person sees of the generator: the functions under the views.
  *
- * Readers of shared memory only.  Counts may miss what a backend is moving
+ * Readers of shared memory only, but for the reset.  The sum of all IDs drawn
+ * is exact at any time.  Those of the slots may miss what a backend is moving
  * from its own count to the slot's at this moment; at rest they are exact.
  *
  *-------------------------------------------------------------------------
@@ -11,71 +12,132 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/tuplestore.h"
 
 #include "clock.h"
+#include "reserve.h"
 #include "settings.h"
 #include "shmem.h"
 
 PG_FUNCTION_INFO_V1(pg_stat_get_snowflake);
 PG_FUNCTION_INFO_V1(pg_stat_get_snowflake_slots);
+PG_FUNCTION_INFO_V1(pg_stat_snowflake_reset);
 
-/* A copy of what the backends' entries say of one slot. */
-typedef struct SlotBackends
+/* What there is to say of one slot. */
+typedef struct SlotStats
 {
-	uint64		drawn;			/* not yet added to the slot's issued */
+	uint64		issued;			/* since shared memory was made */
+	uint64		issued_at_reset;
 	int			npids;
 	Datum	   *pids;
-} SlotBackends;
+} SlotStats;
+
+/* A copy of what changes with the backends, all of it from one moment. */
+typedef struct StatsSnapshot
+{
+	uint64		issued;			/* by all, since shared memory was made */
+	StatsReset	reset;
+	int			nbackends;
+	SlotStats  *slots;
+	TimestampTz last_error_at;
+	char		last_error[WORKER_ERROR_SIZE];
+} StatsSnapshot;
 
 /*
- * Copy, for each slot, who has it and what was drawn but not yet counted.
+ * What the backends' entries and the slots say.  Called with the lock held, so
+ * it may not fail.
  */
-static SlotBackends *
-read_backends(uint64 *issued)
+static void
+count_issued(uint64 *total, uint64 *of_slot)
 {
-	SlotBackends *result = palloc0(sizeof(SlotBackends) * shared->nslots);
-
-	/* All the memory first: nothing may fail under the lock. */
-	int		   *pid = palloc(sizeof(int) * shared->nbackends);
-	int		   *slot = palloc(sizeof(int) * shared->nbackends);
-	int			n = 0;
+	*total = 0;
 
 	/* The slots' own counts first: a count on its way is missed, not doubled */
 	for (int i = 0; i < shared->nslots; i++)
-		issued[i] = pg_atomic_read_u64(&SLOT(i)->issued);
+		of_slot[i] = pg_atomic_read_u64(&SLOT(i)->issued);
 	pg_memory_barrier();
 
-	LWLockAcquire(shared->lock, LW_SHARED);
 	for (int i = 0; i < shared->nbackends; i++)
 	{
 		BackendEntry *entry = BACKEND(i);
+		uint64		counted = pg_atomic_read_u64(&entry->counted);
+		uint64		drawn;
 
-		if (entry->pid == 0)
-			continue;
-		pid[n] = entry->pid;
-		slot[n++] = entry->slot;
-		result[pg_atomic_read_u32(&entry->drawn_from)].drawn +=
-			pg_atomic_read_u64(&entry->drawn);
+		pg_read_barrier();
+		drawn = pg_atomic_read_u64(&entry->drawn);
+		*total += drawn;
+		of_slot[pg_atomic_read_u32(&entry->drawn_from)] += drawn - counted;
 	}
+}
+
+static StatsSnapshot *
+take_snapshot(void)
+{
+	/* All the memory first: nothing may fail under the lock. */
+	StatsSnapshot *result = palloc0(sizeof(StatsSnapshot));
+	uint64	   *issued = palloc(sizeof(uint64) * shared->nslots);
+	int		   *pid = palloc(sizeof(int) * shared->nbackends);
+	int		   *slot = palloc(sizeof(int) * shared->nbackends);
+
+	result->slots = palloc0(sizeof(SlotStats) * shared->nslots);
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	count_issued(&result->issued, issued);
+	for (int i = 0; i < shared->nbackends; i++)
+	{
+		if (BACKEND(i)->pid == 0)
+			continue;
+		pid[result->nbackends] = BACKEND(i)->pid;
+		slot[result->nbackends++] = BACKEND(i)->slot;
+	}
+	for (int i = 0; i < shared->nslots; i++)
+		result->slots[i].issued_at_reset = SLOT(i)->issued_at_reset;
+	result->reset = shared->stats_reset;
+	result->last_error_at = shared->reserve.last_error_at;
+	strlcpy(result->last_error, shared->reserve.last_error,
+			sizeof(result->last_error));
 	LWLockRelease(shared->lock);
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < shared->nslots; i++)
+		result->slots[i].issued = issued[i];
+	for (int i = 0; i < result->nbackends; i++)
 	{
-		SlotBackends *of = &result[slot[i]];
+		SlotStats  *of = &result->slots[slot[i]];
 
 		if (of->pids == NULL)
-			of->pids = palloc(sizeof(Datum) * n);
+			of->pids = palloc(sizeof(Datum) * result->nbackends);
 		of->pids[of->npids++] = Int32GetDatum(pid[i]);
 	}
 	return result;
+}
+
+/*
+ * How many there were since the reset.  What was on its way then may seem
+ * negative for a moment.
+ */
+static Datum
+since_reset(uint64 issued, uint64 at_reset)
+{
+	return Int64GetDatum((int64) (issued - Min(issued, at_reset)));
+}
+
+/*
+ * May the caller see processes, and what the worker says?
+ */
+static bool
+sees_all(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
 
 /*
@@ -104,33 +166,89 @@ unit_datum(uint64 unit)
 							   ts : DT_NOEND);
 }
 
+static Datum
+counter_datum(pg_atomic_uint64 *counter)
+{
+	return Int64GetDatum((int64) pg_atomic_read_u64(counter));
+}
+
+/*
+ * Milliseconds, as the server's own views have them.
+ */
+static Datum
+ms_datum(uint64 us)
+{
+	return Float8GetDatum((double) us / 1000);
+}
+
+static Datum
+interval_datum(int64 us)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = us;
+	return IntervalPGetDatum(interval);
+}
+
+/*
+ * How far the time of an ID drawn now would be ahead of the server's clock, at
+ * most; negative when behind.
+ */
+static int64
+drift_us(TimestampTz clock_ts, TimestampTz wall)
+{
+	TimestampTz ahead = clock_ts;
+	TimestampTz last;
+	uint64		unit;
+
+	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
+		ahead = Max(ahead, last);
+	return ahead - wall;
+}
+
+/*
+ * The worker's process number for the system; 0 when there is none.
+ */
+static int
+worker_pid(void)
+{
+	uint32		worker = pg_atomic_read_u32(&shared->reserve.worker);
+
+	return worker == (uint32) -1 ? 0 : ProcGlobal->allProcs[worker].pid;
+}
+
+#define PG_STAT_SNOWFLAKE_COLS 33
+
 /*
  * pg_stat_snowflake: one row.
  */
 Datum
 pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 {
+	Stats	   *stats;
 	TupleDesc	tupdesc;
-	Datum		values[11];
-	bool		nulls[11] = {false};
+	Datum		values[PG_STAT_SNOWFLAKE_COLS];
+	bool		nulls[PG_STAT_SNOWFLAKE_COLS] = {false};
 	int			i = 0;
 	uint64		floor;
 	uint64		limit;
 	uint64		last = 0;
-	uint64	   *slot_issued;
-	uint64		issued = 0;
-	SlotBackends *backends;
-	Interval   *drift = palloc0(sizeof(Interval));
+	uint64		waits = 0;
+	uint64		wait_us = 0;
+	int			slots_used = 0;
+	int			pid;
+	StatsSnapshot *snapshot;
+	TimestampTz clock_ts;
 	TimestampTz wall;
 
 	shmem_require("read its statistics");
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
+	stats = &shared->stats;
 	floor = pg_atomic_read_u64(&shared->reserve.floor);
 	limit = pg_atomic_read_u64(&shared->reserve.limit);
-	slot_issued = palloc(sizeof(uint64) * shared->nslots);
-	backends = read_backends(slot_issued);
+	snapshot = take_snapshot();
 	for (int slot = 0; slot < shared->nslots; slot++)
 	{
 		uint64		time;
@@ -138,9 +256,16 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 
 		if (read_last(slot, floor, &time, &sequence))
 			last = Max(last, time);
-		issued += slot_issued[slot] + backends[slot].drawn;
+		slots_used += snapshot->slots[slot].npids > 0;
 	}
-	drift->time = clock_drift_us(&wall);
+	for (int kind = 0; kind < WAIT_KINDS; kind++)
+	{
+		waits += pg_atomic_read_u64(&stats->waits[kind]);
+		wait_us += pg_atomic_read_u64(&stats->wait_us[kind]);
+	}
+	pid = sees_all() ? worker_pid() : 0;
+	wall = GetCurrentTimestamp();
+	clock_ts = clock_steps() ? wall : clock_read_to_draw();
 
 	nulls[i] = snowflake_node_id == NODE_ID_UNSET &&
 		snowflake_layout.bits[FIELD_NODE] > 0;
@@ -148,16 +273,40 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	values[i++] = CStringGetTextDatum(snowflake_layout_text);
 	values[i++] = TimestampTzGetDatum(snowflake_epoch);
 	values[i++] = CStringGetTextDatum(GetConfigOption("snowflake.clock", false, false));
-	values[i++] = TimestampTzGetDatum(wall + drift->time);
+	values[i++] = TimestampTzGetDatum(clock_ts);
 	values[i++] = TimestampTzGetDatum(wall);
-	values[i++] = IntervalPGetDatum(drift);
+	values[i++] = interval_datum(drift_us(clock_ts, wall));
+	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->drift_max));
 	nulls[i] = last == 0;
 	values[i++] = unit_datum(last);
-	values[i++] = Int64GetDatum((int64) issued);
+	values[i++] = since_reset(snapshot->issued, snapshot->reset.issued);
+	values[i++] = counter_datum(&stats->backfilled);
+	values[i++] = counter_datum(&stats->hops);
+	values[i++] = Int64GetDatum((int64) waits);
+	values[i++] = ms_datum(wait_us);
+	for (int kind = 0; kind < WAIT_KINDS; kind++)
+	{
+		values[i++] = counter_datum(&stats->waits[kind]);
+		values[i++] = ms_datum(pg_atomic_read_u64(&stats->wait_us[kind]));
+	}
+	values[i++] = counter_datum(&stats->timeouts);
+	values[i++] = counter_datum(&stats->regressions);
+	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->regression_max));
+	values[i++] = counter_datum(&stats->jumps);
+	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->jump_max));
 	nulls[i] = limit == 0;
 	values[i++] = unit_datum(limit);
+	values[i++] = Int32GetDatum(snapshot->nbackends);
+	values[i++] = Int32GetDatum(slots_used);
+	nulls[i] = pid == 0;
+	values[i++] = Int32GetDatum(pid);
+	nulls[i] = snapshot->last_error_at == 0 || !sees_all();
+	values[i++] = CStringGetTextDatum(snapshot->last_error);
+	nulls[i] = nulls[i - 1];
+	values[i++] = TimestampTzGetDatum(snapshot->last_error_at);
 	values[i++] = unit_datum(snowflake_layout.max[FIELD_TIME] + 1);
-	Assert(i == lengthof(values) && i == tupdesc->natts);
+	values[i++] = TimestampTzGetDatum(snapshot->reset.at);
+	Assert(i == PG_STAT_SNOWFLAKE_COLS && i == tupdesc->natts);
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
 													  values, nulls)));
@@ -170,43 +319,73 @@ Datum
 pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	SlotBackends *backends;
-	uint64	   *issued;
+	StatsSnapshot *snapshot;
 	uint64		floor;
+	bool		shows_pids = sees_all();
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);
 
 	floor = pg_atomic_read_u64(&shared->reserve.floor);
-	issued = palloc(sizeof(uint64) * shared->nslots);
-	backends = read_backends(issued);
+	snapshot = take_snapshot();
 
 	for (int i = 0; i < shared->nslots; i++)
 	{
+		SlotStats  *slot = &snapshot->slots[i];
 		uint64		time;
 		uint64		sequence;
 		bool		drawn = read_last(i, floor, &time, &sequence);
-		Datum		values[5] = {0};
-		bool		nulls[5] = {false};
+		Datum		values[6] = {0};
+		bool		nulls[6] = {false};
 
 		values[0] = Int32GetDatum(i);
-		values[1] = backends[i].npids == 0 ?
-			PointerGetDatum(construct_empty_array(INT4OID)) :
-			PointerGetDatum(construct_array(backends[i].pids,
-											backends[i].npids,
-											INT4OID, sizeof(int32), true,
-											TYPALIGN_INT));
-		nulls[2] = nulls[3] = !drawn;
+		values[1] = Int32GetDatum(slot->npids);
+		nulls[2] = !shows_pids;
+		if (shows_pids)
+			values[2] = slot->npids == 0 ?
+				PointerGetDatum(construct_empty_array(INT4OID)) :
+				PointerGetDatum(construct_array(slot->pids, slot->npids,
+												INT4OID, sizeof(int32), true,
+												TYPALIGN_INT));
+		nulls[3] = nulls[4] = !drawn;
 		if (drawn)
 		{
-			values[2] = unit_datum(time);
-			values[3] = Int64GetDatum(layout_pack(&snowflake_layout, time,
+			values[3] = unit_datum(time);
+			values[4] = Int64GetDatum(layout_pack(&snowflake_layout, time,
 												  settings_node_number(),
 												  i, sequence));
 		}
-		values[4] = Int64GetDatum((int64) (issued[i] + backends[i].drawn));
+		values[5] = since_reset(slot->issued, slot->issued_at_reset);
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
+}
+
+/*
+ * Let all counters begin anew.  Those of IDs go on, since backends add to them
+ * with no lock, and it is noted how far they were.
+ */
+Datum
+pg_stat_snowflake_reset(PG_FUNCTION_ARGS)
+{
+	pg_atomic_uint64 *counter;
+	uint64	   *issued;
+	TimestampTz now = GetCurrentTimestamp();
+
+	shmem_require("reset its statistics");
+	issued = palloc(sizeof(uint64) * shared->nslots);
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	count_issued(&shared->stats_reset.issued, issued);
+	for (int i = 0; i < shared->nslots; i++)
+		SLOT(i)->issued_at_reset = issued[i];
+	counter = (pg_atomic_uint64 *) &shared->stats;
+	for (size_t i = 0; i < STATS_COUNTERS; i++)
+		pg_atomic_write_u64(&counter[i], 0);
+	shared->stats_reset.at = now;
+	shared->reserve.last_error_at = 0;
+	shared->reserve.last_error[0] = '\0';
+	LWLockRelease(shared->lock);
+	PG_RETURN_VOID();
 }

@@ -4,17 +4,22 @@
  *		The background worker: connect to the home database, sleep until
  *		something is asked for, do it.
  *
- * It sleeps without a timeout, so an idle server does not wake up.  On any
- * error it ends, the reason left in shared memory for who waits, and the
- * postmaster starts it again RESTART_S seconds later.  Its first start in
- * the life of the server reads the mark at once; later ones wait until
- * something is asked for before they connect, so that a home database that
- * cannot be reached does not fill the log of an idle server.
+ * It sleeps without a timeout, so an idle server does not wake up.  An error
+ * is left in shared memory for who waits, and it goes on RETRY_S seconds later
+ * if something is asked for then.
+ *
+ * It ends when it cannot connect, is told to, or has failed RECONNECT_AFTER
+ * times in a row, since settings of the database count from connecting on.
+ * The postmaster starts it again RETRY_S seconds later.  Its first start in the
+ * life of the server reads the mark at once; later ones wait until something
+ * is asked for before they connect, so that a home database that cannot be
+ * reached does not fill the log of an idle server.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -25,18 +30,24 @@
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/pidfile.h"
 #include "utils/wait_event.h"
 
+#include "alarm.h"
 #include "backfill.h"
+#include "clock.h"
 #include "compat.h"
+#include "home.h"
 #include "reserve.h"
 #include "settings.h"
 #include "shmem.h"
+#include "waits.h"
 #include "worker.h"
 
 #define WORKER_NAME	"snowflake worker"
-#define RESTART_S	1
+#define RETRY_S		1
+#define RECONNECT_AFTER	60
 
 PGDLLEXPORT void snowflake_worker_main(Datum arg);
 
@@ -57,21 +68,31 @@ worker_register(void)
 			sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = RESTART_S;
+	worker.bgw_restart_time = RETRY_S;
 	RegisterBackgroundWorker(&worker);
 }
 
 /*
- * Leave the reason of a failure for who waits.  By way of the log's hook, as
- * an error when connecting cannot be caught.  To be told to end is none.
+ * Leave the reason of a failure for who waits, and keep it out of the log if
+ * it is the same again.  By way of the log's hook, as an error when connecting
+ * cannot be caught.
+ *
+ * That it was told to end is no failure.
  */
 static void
 note_error(ErrorData *edata)
 {
+	if (edata->elevel >= ERROR && edata->message != NULL &&
+		edata->sqlerrcode != ERRCODE_ADMIN_SHUTDOWN)
+	{
+		bool		is_new = reserve_note_error(edata);
+		uint64		left_out;
+
+		if (!alarm_is_due(ALARM_WORKER, &left_out) && !is_new)
+			edata->output_to_server = false;
+	}
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);
-	if (edata->elevel >= ERROR && edata->message != NULL && !terminated)
-		reserve_note_error(edata);
 }
 
 /*
@@ -122,13 +143,16 @@ terminate(SIGNAL_ARGS)
 }
 
 /*
- * Sleep until the latch is set, and do what every process has to.
+ * Sleep until the latch is set, or for a while, and do what every process has
+ * to.
  */
 static void
-sleep_and_check(void)
+sleep_and_check(long timeout_ms)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, -1,
-					 PG_WAIT_EXTENSION);
+	(void) WaitLatch(MyLatch,
+					 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH |
+					 (timeout_ms >= 0 ? WL_TIMEOUT : 0),
+					 timeout_ms, wait_event_worker());
 	ResetLatch(MyLatch);
 
 	/* quietly, where it is nothing to tell of */
@@ -150,14 +174,67 @@ override_settings(void)
 {
 	static const char *const settings[][2] = {
 		{"synchronous_commit", "on"},
+		{"default_transaction_read_only", "off"},
 		{"search_path", "pg_catalog, pg_temp"},
 		{"lock_timeout", "0"},
-		{"statement_timeout", "0"}
+		{"statement_timeout", "0"},
+		{"transaction_timeout", "0"}	/* from 17 on */
 	};
 
 	for (int i = 0; i < (int) lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1],
-						PGC_SUSET, PGC_S_OVERRIDE);
+	{
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1],
+							PGC_SUSET, PGC_S_OVERRIDE);
+	}
+}
+
+static void
+sleep_until_asked(void)
+{
+	while (!reserve_is_asked())
+		sleep_and_check(-1);
+}
+
+/*
+ * Do what is asked for.  Where that fails, say so and leave things as they
+ * were, and let some time pass.
+ */
+static void
+serve(void)
+{
+	static int	failures = 0;
+	volatile bool failed = false;
+	int64		until;
+	int64		now;
+
+	PG_TRY();
+	{
+		reserve_serve();
+		backfill_serve();
+	}
+	PG_CATCH();
+	{
+		failed = true;
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(TopMemoryContext);
+		EmitErrorReport();
+		AbortOutOfAnyTransaction();
+		LWLockReleaseAll();
+		FlushErrorState();
+		home_idle();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+
+	failures = failed ? failures + 1 : 0;
+	if (!failed)
+		return;
+	if (failures >= RECONNECT_AFTER)
+		proc_exit(1);
+	until = clock_read_steady() + RETRY_S * USECS_PER_SEC;
+	while ((now = clock_read_steady()) < until)
+		sleep_and_check((long) ((until - now + 999) / 1000));
 }
 
 void
@@ -181,15 +258,13 @@ snowflake_worker_main(Datum arg)
 	pg_memory_barrier();
 
 	if (reserve->started)
-	{
-		while (!reserve_is_asked())
-			sleep_and_check();
-	}
+		sleep_until_asked();
 	reserve->started = true;
 
 	BackgroundWorkerInitializeConnection(snowflake_database, NULL, 0);
 	override_settings();
 	before_shmem_exit(close_mark, (Datum) 0);
+	home_idle();
 
 	/*
 	 * Look whether something is asked for before each sleep: the latch may
@@ -197,9 +272,7 @@ snowflake_worker_main(Datum arg)
 	 */
 	for (;;)
 	{
-		reserve_serve();
-		backfill_serve();
-		while (!reserve_is_asked())
-			sleep_and_check();
+		serve();
+		sleep_until_asked();
 	}
 }

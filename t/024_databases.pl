@@ -57,7 +57,7 @@ sub error_of
 	like(slurp_file($node->logfile), qr/LOG:  snowflake keeps its durable mark in database "postgres" from now on/,
 		'as the log says');
 	is($node->safe_psql('postgres', "SELECT setconfig FROM pg_db_role_setting"),
-		'{"snowflake.recorded=time:41 node:5 worker:5 sequence:12 since 2020-01-01 00:00:00+00"}',
+		'{"snowflake.recorded=time:41 node:5 worker:5 sequence:12 since 2020-01-01 00:00:00+00 as node 1"}',
 		'layout and epoch are recorded');
 	$node->stop;
 

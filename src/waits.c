@@ -1,0 +1,99 @@
+/*-------------------------------------------------------------------------
+ *
+ * waits.c
+ *		What a session that wants an ID waits for: seen, counted, bounded.
+ *
+ * Who sleeps does so elsewhere; here is what all such sleeps have in common.
+ *
+ * Locking: none.  Counters are atomic, see shmem.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/wait_event.h"
+
+#include "alarm.h"
+#include "compat.h"
+#include "settings.h"
+#include "waits.h"
+
+/* A wait of this length is worth a line in the log. */
+#define LONG_WAIT_MS	1000
+
+static int64
+us_since(instr_time then)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, then);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
+}
+
+int64
+wait_left_us(Wait *wait)
+{
+	if (INSTR_TIME_IS_ZERO(wait->since))
+		INSTR_TIME_SET_CURRENT(wait->since);
+	return snowflake_max_wait * INT64CONST(1000) - us_since(wait->since);
+}
+
+void
+wait_begin(Wait *wait, WaitKind kind)
+{
+	if (!wait->counted[kind])
+		pg_atomic_fetch_add_u64(&shared->stats.waits[kind], 1);
+	wait->counted[kind] = true;
+	INSTR_TIME_SET_CURRENT(wait->slept_since);
+}
+
+void
+wait_end(Wait *wait, WaitKind kind)
+{
+	pg_atomic_fetch_add_u64(&shared->stats.wait_us[kind],
+							(uint64) us_since(wait->slept_since));
+}
+
+bool
+wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out)
+{
+	*ms = us_since(wait->since) / 1000;
+	if (*ms < LONG_WAIT_MS || wait->is_logged)
+		return false;
+	wait->is_logged = true;
+	return alarm_is_due(ALARM_WAIT + kind, left_out);
+}
+
+/*
+ * The number of a wait event with a name.  Each process has to ask for it
+ * once.
+ */
+static uint32
+event(uint32 *number, const char *name)
+{
+	if (*number == 0)
+		*number = WaitEventExtensionNew(name);
+	return *number;
+}
+
+uint32
+wait_event(WaitKind kind)
+{
+	static uint32 numbers[WAIT_KINDS];
+	static const char *const names[WAIT_KINDS] = {
+		[WAIT_MARK] = "SnowflakeMark",
+		[WAIT_CLOCK] = "SnowflakeClock",
+		[WAIT_UNIT] = "SnowflakeTimeUnit"
+	};
+
+	return event(&numbers[kind], names[kind]);
+}
+
+uint32
+wait_event_worker(void)
+{
+	static uint32 number;
+
+	return event(&number, "SnowflakeWorkerMain");
+}

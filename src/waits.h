@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * waits.h
+ *		What a session that wants an ID waits for: seen, counted, bounded.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_WAITS_H
+#define SNOWFLAKE_WAITS_H
+
+#include "portability/instr_time.h"
+
+#include "shmem.h"
+
+#pragma GCC visibility push(hidden)
+
+/* A longer sleep looks again this often, since things may have changed. */
+#define WAIT_SLICE_MS	100
+
+/*
+ * The waits of one call, zeroed before the first.
+ */
+typedef struct Wait
+{
+	instr_time	since;			/* when it began to wait */
+	instr_time	slept_since;	/* when it last went to sleep */
+	bool		counted[WAIT_KINDS];
+	bool		is_logged;		/* that it takes long */
+} Wait;
+
+/*
+ * How long the caller may still wait, in microseconds: up to max_wait from the
+ * first of these calls.
+ */
+extern int64 wait_left_us(Wait *wait);
+
+/* Around each sleep. */
+extern void wait_begin(Wait *wait, WaitKind kind);
+extern void wait_end(Wait *wait, WaitKind kind);
+
+/*
+ * Has this wait taken so long that the log is to say so, and is it this call
+ * that says it?  Sets for how long, and how many were left out (alarm.h).
+ */
+extern bool wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out);
+
+/*
+ * The wait events, for pg_stat_activity.  They have names of their own from
+ * PostgreSQL 17 on.
+ */
+extern uint32 wait_event(WaitKind kind);
+extern uint32 wait_event_worker(void);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_WAITS_H */
