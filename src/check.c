@@ -190,7 +190,8 @@ check_layout(CheckState *state)
 
 	/* the home database first, then others, and what is not of a database */
 	nrecorded = (int) ddl_query(psprintf(
-										 "SELECT d.datname, r.rolname, split_part(v, ' since ', 1), split_part(v, ' since ', 2)"
+										 "SELECT d.datname, r.rolname, split_part(v, ' since ', 1),"
+										 " split_part(split_part(v, ' since ', 2), ' as node ', 1)"
 										 " FROM pg_db_role_setting s"
 										 " LEFT JOIN pg_database d ON d.oid = s.setdatabase"
 										 " LEFT JOIN pg_roles r ON r.oid = s.setrole,"
@@ -297,8 +298,9 @@ check_clock(CheckState *state)
 static void
 check_drift(CheckState *state)
 {
-	TimestampTz wall;
-	int64		drift_us = clock_drift_us(&wall);
+	TimestampTz drawn_at = clock_read_to_draw();
+	TimestampTz wall = GetCurrentTimestamp();
+	int64		drift_us = drawn_at - wall;
 	TimestampTz earliest;
 	int64		behind_us;
 	char	   *detail;
