@@ -291,6 +291,46 @@ check_clock(CheckState *state)
 		check_row(state, "ok", psprintf("The %s shows %s.", clock_name(), now));
 }
 
+/* Was the server's clock set? */
+static void
+check_steps(CheckState *state)
+{
+	uint64		back;
+	uint64		forward;
+	TimestampTz reset;
+	char	   *since;
+	char	   *detail;
+
+	if (shared == NULL)
+	{
+		check_row(state, "ok", "Nobody looks, as snowflake is not preloaded.");
+		return;
+	}
+	back = pg_atomic_read_u64(&shared->stats.regressions);
+	forward = pg_atomic_read_u64(&shared->stats.jumps);
+	LWLockAcquire(shared->lock, LW_SHARED);
+	reset = shared->stats_reset.at;
+	LWLockRelease(shared->lock);
+	since = check_show(reset);
+
+	if (back == 0 && forward == 0)
+	{
+		check_row(state, "ok",
+				  psprintf("The server's clock was not seen to be set since %s.", since));
+		return;
+	}
+	detail = psprintf("Since %s the server's clock was set back " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms, and forward " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms.",
+					  since,
+					  back, in_ms((int64) pg_atomic_read_u64(&shared->stats.regression_max)),
+					  forward, in_ms((int64) pg_atomic_read_u64(&shared->stats.jump_max)));
+	if (back > 0)
+		check_row(state, "warning",
+				  psprintf("%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",
+						   detail));
+	else
+		check_row(state, "ok", detail);
+}
+
 /*
  * How far are IDs ahead: of the clock that they are drawn by, which they may
  * have to wait for, and of the server's, which their time may be compared to?
@@ -331,7 +371,7 @@ check_drift(CheckState *state)
 				  psprintf("%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
 						   detail));
 	else if (drift_us > MAX_DRIFT_US / 2)
-		check_row(state, drift_us > MAX_DRIFT_US ? "error" : "warning",
+		check_row(state, "warning",
 				  psprintf("%s The clock was set back, which does not show in IDs before the next start. If it is right, restart the server.",
 						   detail));
 	else
@@ -478,6 +518,12 @@ check_slots(CheckState *state)
 	char	   *detail = psprintf("Worker slots: %d. \"max_connections\" is %d.",
 								  nslots, MaxConnections);
 
+	if (snowflake_layout.bits[FIELD_WORKER] == 0)
+	{
+		check_row(state, "ok",
+				  "The layout has no worker field, so that all backends share one slot.");
+		return;
+	}
 	if (MaxConnections / BACKENDS_PER_SLOT > nslots ||
 		(MaxConnections / BACKENDS_PER_SLOT == nslots &&
 		 MaxConnections % BACKENDS_PER_SLOT > 0))
@@ -561,6 +607,7 @@ static const struct
 	{"layout", check_layout},
 	{"lifetime", check_lifetime},
 	{"clock", check_clock},
+	{"steps", check_steps},
 	{"drift", check_drift},
 	{"time_sync", check_time_sync},
 	{"worker", check_worker},
