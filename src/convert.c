@@ -734,8 +734,7 @@ check_server(Conversion *plan)
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "snowflake is not loaded via \"shared_preload_libraries\", so no ID could be drawn")->hint =
 			"Add \"snowflake\" to \"shared_preload_libraries\" and restart the server.";
-	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
-		snowflake_layout.bits[FIELD_NODE] > 0)
+	if (lease_is_needed() && !lease_is_used())
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "\"snowflake.node_id\" is not set, so no ID could be drawn")->hint =
 			"Set \"snowflake.node_id\" to a number that no other server has, and restart the server.";

@@ -121,8 +121,7 @@ generator_require(void)
 				 errdetail("In single-user mode and in pg_upgrade there is no background worker to keep the durable mark.")));
 
 	/* With no node field there is one node number, 0, and nothing to set. */
-	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
-		snowflake_layout.bits[FIELD_NODE] > 0)
+	if (lease_is_needed() && !lease_is_used())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"snowflake.node_id\" is not set"),
@@ -141,7 +140,7 @@ prepare(void)
 
 	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
 		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
-	my.looks_at_lease = lease_is_used() &&
+	my.looks_at_lease = lease_is_needed() &&
 		(snowflake_clock == CLOCK_MODE_LOGICAL ||
 		 snowflake_layout.unit_us > LONG_UNIT_US);
 	my.own = slots_acquire();

@@ -73,7 +73,7 @@ lease_is_valid(void)
 {
 	uint64		deadline;
 
-	if (!lease_is_used())
+	if (!lease_is_needed())
 		return true;
 	deadline = pg_atomic_read_u64(&shared->lease.deadline);
 	return deadline != 0 && (uint64) clock_read_steady() < deadline;
@@ -82,7 +82,7 @@ lease_is_valid(void)
 bool
 lease_covers(uint64 time)
 {
-	return !lease_is_used() ||
+	return !lease_is_needed() ||
 		time < reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark), false);
 }
 
@@ -91,7 +91,7 @@ lease_ends_at(void)
 {
 	uint64		deadline = pg_atomic_read_u64(&shared->lease.deadline);
 
-	if (!lease_is_used() || deadline == 0)
+	if (!lease_is_needed() || deadline == 0)
 		return DT_NOBEGIN;
 	return GetCurrentTimestamp() + ((int64) deadline - clock_read_steady());
 }
@@ -245,7 +245,7 @@ lease_held(const char **token)
 }
 
 /*
- * Ahead of all IDs that can be issued until the deadline.
+ * Ahead of all IDs that can be issued until the deadline, whole time units.
  */
 int64
 lease_wanted_mark(void)
@@ -256,7 +256,8 @@ lease_wanted_mark(void)
 
 	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
 		from = Max(from, last);
-	return from + UNIX_EPOCH_US + snowflake_lease_ttl * INT64CONST(1000);
+	return from + UNIX_EPOCH_US + snowflake_lease_ttl * INT64CONST(1000) +
+		snowflake_layout.unit_us;
 }
 
 static void

@@ -18,13 +18,19 @@
  * For who draws IDs
  */
 
-/* Is the number leased, and not configured? */
+/* Is the number not configured, and so one that only a lease can give? */
+static inline bool
+lease_is_needed(void)
+{
+	return snowflake_node_id == NODE_ID_UNSET &&
+		snowflake_layout.bits[FIELD_NODE] > 0;
+}
+
+/* Is there a registry, too, that it can come from? */
 static inline bool
 lease_is_used(void)
 {
-	return snowflake_node_id == NODE_ID_UNSET &&
-		snowflake_layout.bits[FIELD_NODE] > 0 &&
-		snowflake_registry[0] != '\0';
+	return lease_is_needed() && snowflake_registry[0] != '\0';
 }
 
 /*
@@ -36,7 +42,7 @@ lease_is_used(void)
 static inline int
 lease_node(void)
 {
-	if (!lease_is_used() || shared == NULL)
+	if (!lease_is_needed() || shared == NULL)
 		return snowflake_layout.bits[FIELD_NODE] > 0 ? snowflake_node_id : 0;
 	pg_read_barrier();
 	return (int) pg_atomic_read_u32(&shared->lease.node);

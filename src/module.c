@@ -152,8 +152,7 @@ _PG_init(void)
 						   snowflake_layout_text)));
 
 	/* Allowed, as a server may be there to read IDs only. */
-	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
-		snowflake_layout.bits[FIELD_NODE] > 0)
+	if (lease_is_needed() && !lease_is_used())
 		ereport(WARNING,
 				(errmsg("\"snowflake.node_id\" is not set"),
 				 errdetail("This server draws no snowflake IDs."),
