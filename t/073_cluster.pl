@@ -442,7 +442,8 @@ sub worker_killed
 	return (0, sub { });
 }
 
-# Both start at once, and the lease that they remember has not run out.
+# Both go on from the same lease, which has not run out, and one of them cannot
+# ask the registry.
 sub copied_cold
 {
 	my $server = choose(@servers);
@@ -450,13 +451,16 @@ sub copied_cold
 	$server->{node}->stop(pick(qw(fast immediate)));
 	end_draws($server);
 	my $clone = clone($server);
+	set_network($clone, 'refuse');
 	return (
 		0,
 		sub {
 			start_clone($clone);
+			begin_draws($clone);
 			start_server($server);
-		},
-		sub { let_draw($clone) });
+			watch(1);
+			set_network($clone, 'pass');
+		});
 }
 
 sub copied_hot
