@@ -33,6 +33,7 @@ my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || int rand 2**31;
 my $ttl = $LeaseTest::ttl;
 my $expired = $ttl + 0.7;    # after so many seconds a lease has run out
 my $max_clones = 1;
+my $small = [ '--wal-segsize', 1 ];    # what is copied
 
 # The faults.  Each is applied to a server of its own choice, or to the
 # registry, and returns for how many seconds it lasts, how it is healed, and
@@ -157,9 +158,12 @@ sub new_server
 		'server1', $place->{conninfo}, <<CONF,
 restart_after_crash = on
 wal_sender_timeout = 0
+min_wal_size = '2MB'
+max_wal_size = '16MB'
 snowflake.max_clock_skew = '30s'
 CONF
 		allows_streaming => 'logical',
+		extra => $small,
 		clock => 0);
 
 	$node->safe_psql('postgres', <<'SQL');
@@ -833,9 +837,14 @@ srand $seed;
 my $conf = <<CONF;
 max_connections = 100
 wal_sender_timeout = 0
-wal_keep_size = '64MB'
+wal_keep_size = '16MB'
+log_statement = none
+min_wal_size = '2MB'
+max_wal_size = '16MB'
 CONF
-$registry{primary} = new_registry('registry_a', $conf, allows_streaming => 1);
+$registry{primary} = new_registry('registry_a', $conf,
+	allows_streaming => 1,
+	extra => $small);
 $registry{standby} = PostgreSQL::Test::Cluster->new('registry_b');
 add_standby(@registry{qw(primary standby)});
 
