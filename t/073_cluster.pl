@@ -596,7 +596,7 @@ sub cut_off_for_long
 		sub {
 			draws_nothing($server);
 			start_clone($clone, ahead => 1);
-			let_draw($clone, back => 4);
+			let_draw($clone, back => 7);
 			set_clock($server->{node}, $server->{base});
 			set_network($server, 'pass');
 		});
