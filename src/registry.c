@@ -57,7 +57,7 @@
 	"token => $1::uuid, held => $2::integer, held_token => $3::uuid," \
 	" remaining => $4::bigint * interval '1 us'," \
 	" instance => $5::text, max_node => $6::integer," \
-	" lease_ttl => $7::bigint * interval '1 ms'," \
+	" lease_ttl => $7::bigint * interval '1 us'," \
 	" mark => $8::bigint, clock => $9::timestamptz," \
 	" clock_offset => $10::bigint * interval '1 us'," \
 	" layout => $11::text, host => $12::text, port => $13::integer," \
@@ -90,8 +90,9 @@ static struct
 	bool		needs_flush;	/* not all of the request was sent */
 	PGresult   *result;			/* the answer, until it is committed */
 
-	/* When the request was sent, and until when the lease was then. */
+	/* When the request was sent, for how long, and until when the lease was. */
 	int64		sent_at;		/* steady clock */
+	int64		lease_ttl;		/* in microseconds */
 	int64		valid_until;	/* 0 when there was none */
 
 	int64		round_trip;		/* of the last answer, in microseconds */
@@ -274,7 +275,8 @@ send_request(void)
 	values[2] = held_token[0] == '\0' ? NULL : held_token;
 	values[4] = lease_instance();
 	values[5] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
-	values[6] = psprintf("%d", snowflake_lease_ttl);
+	registry.lease_ttl = snowflake_lease_ttl * INT64CONST(1000);
+	values[6] = psprintf(INT64_FORMAT, registry.lease_ttl);
 	values[7] = psprintf(INT64_FORMAT, lease_wanted_mark());
 	values[9] = shared->lease.has_clock_offset ?
 		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset)) : NULL;
@@ -392,7 +394,7 @@ heed_answer(void)
 	grant.node = (int) int_value(COL_NODE);
 	grant.floor = int_value(COL_FLOOR);
 	grant.mark = int_value(COL_GRANTED);
-	grant.deadline = registry.sent_at + snowflake_lease_ttl * INT64CONST(1000);
+	grant.deadline = registry.sent_at + registry.lease_ttl;
 	lease_take(&grant);
 	lease_remember();
 
