@@ -134,6 +134,7 @@ REVOKE ALL ON FUNCTION snowflake_lease_fault(uuid, text, integer, interval, bigi
 -- Being VOLATILE, it takes a new snapshot for each statement: what is below
 -- the lock sees what was committed while waiting for it.  (In a transaction
 -- that is REPEATABLE READ it does not, and ends with a serialization failure.)
+-- That snowflake_registry has but one row, the planner sees by "only_row".
 --
 CREATE FUNCTION snowflake_lease_node(
     token uuid,
@@ -248,6 +249,7 @@ BEGIN ATOMIC
     WHERE snowflake_lease_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
               snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
               snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
+      AND r.only_row
       AND c.node BETWEEN 0 AND max_node
       AND NOT EXISTS (SELECT FROM snowflake_lease AS p
                       WHERE p.token = snowflake_lease_node.token
@@ -309,7 +311,8 @@ BEGIN ATOMIC
     FROM (SELECT r.closed_until, r.closed_until > pg_catalog.statement_timestamp(),
               snowflake_lease_fault(token, instance, max_node, lease_ttl, mark, clock, clock_offset, layout),
               snowflake_registry_timeline()
-          FROM snowflake_registry AS r) AS r (closed_until, closed, fault, timeline)
+          FROM snowflake_registry AS r
+          WHERE r.only_row) AS r (closed_until, closed, fault, timeline)
     CROSS JOIN
          (SELECT pg_catalog.count(*) FILTER (WHERE p.peer)::integer,
               pg_catalog.avg(p.clock_offset) FILTER (WHERE p.peer),

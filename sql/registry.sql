@@ -27,7 +27,7 @@ FROM pg_depend
 WHERE refclassid = 'pg_extension'::regclass
   AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry')
   AND deptype = 'e' AND classid <> 'pg_type'::regclass
-ORDER BY 1;
+ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 SELECT DISTINCT relowner::regrole FROM pg_class WHERE relnamespace = 'registry'::regnamespace;
 
 -- As a server asks.  Tokens are made of one digit, and the mark is the clock

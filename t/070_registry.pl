@@ -17,18 +17,17 @@ my $conf = <<'CONF';
 fsync = off
 autovacuum = off
 max_connections = 120
-max_wal_senders = 3
 CONF
 
 # A database that is only a registry: nothing is preloaded.
 sub new_registry
 {
-	my ($name, %init) = @_;
+	my ($name, $clock, %init) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
 	$node->init(%init);
 	$node->append_conf('postgresql.conf', $conf);
-	set_clock($node, 0);
+	set_clock($node, $clock) if defined $clock;
 	start_node($node);
 	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake_registry');
 	return $node;
@@ -102,7 +101,7 @@ sub wait_for_waiter
 	return;
 }
 
-my $registry = new_registry('registry', allows_streaming => 1);
+my $registry = new_registry('registry');
 
 #
 # More claims at once than there are numbers
@@ -283,11 +282,14 @@ my (undef, undef, $stderr) = $registry->psql('postgres', ask_sql($number, 1), ex
 is(psql_error($stderr)->{sqlstate}, '25006', 'read only: nothing is given');
 $registry->safe_psql('postgres', 'SET default_transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only');
 
+$one->quit;
+$registry->stop;
+
 #
 # The clock of the registry is set.  Leases seem to have run out: that the
 # claimant's clock is not past the mark keeps the numbers from being given.
 #
-forget_all($registry);
+$registry = new_registry('clock', 0, allows_streaming => 1);
 ask($registry, $_, max_node => 1) foreach 1, 2;
 set_clock($registry, 3600);
 is($registry->safe_psql('postgres', "SELECT DISTINCT state FROM snowflake_nodes"), 'expired', 'clock set forward: all leases have run out');
@@ -433,8 +435,8 @@ $standby->stop;
 #
 start_node($registry);
 forget_all($registry);
-$registry->safe_psql('postgres', 'CREATE ROLE owner LOGIN; CREATE ROLE tenant LOGIN; CREATE ROLE server LOGIN');
-$registry->safe_psql('postgres', 'CREATE DATABASE registry OWNER owner; CREATE DATABASE restored OWNER owner; CREATE DATABASE app OWNER tenant');
+$registry->safe_psql('postgres', 'CREATE ROLE owner LOGIN; CREATE ROLE server LOGIN');
+$registry->safe_psql('postgres', 'CREATE DATABASE registry OWNER owner; CREATE DATABASE restored OWNER owner');
 my @owner = (extra_params => [ '-U', 'owner' ]);
 $registry->safe_psql('registry', 'CREATE EXTENSION snowflake_registry; GRANT EXECUTE ON FUNCTION snowflake_lease_node TO server', @owner);
 is($registry->safe_psql('registry', ask_sql($number, 1), extra_params => [ '-U', 'server' ]), '0', 'a registry of a role that is no superuser');
@@ -457,6 +459,5 @@ $registry->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE restored');
 $registry->safe_psql('copy', q(UPDATE snowflake_registry SET closed_until = '-infinity'));
 like($registry->safe_psql('copy', ask_sql($number, 4)), $closed, 'and so is a copy');
 
-$one->quit;
 $registry->stop;
 done_testing();
