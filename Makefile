@@ -14,15 +14,18 @@ OBJS = \
 	src/convert.o \
 	src/ddl.o \
 	src/dialect.o \
+	src/explain.o \
 	src/funcs.o \
 	src/generator.o \
 	src/home.o \
 	src/layout.o \
+	src/lease.o \
 	src/lifetime.o \
 	src/module.o \
 	src/partitions.o \
 	src/ranges.o \
 	src/reading.o \
+	src/registry.o \
 	src/reserve.o \
 	src/settings.o \
 	src/shmem.o \
@@ -36,7 +39,10 @@ EXTENSION = snowflake snowflake_home snowflake_registry
 DATA = snowflake--1.0.sql snowflake_home--1.0.sql snowflake_registry--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-REGRESS = setup nextval parse check dialects codec ranges partitions convert settings stats backfill mark registry
+PG_CPPFLAGS = -I$(libpq_srcdir)
+SHLIB_LINK_INTERNAL = $(libpq)
+
+REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark registry
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

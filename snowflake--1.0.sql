@@ -120,6 +120,30 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_parse(bigint, text, timestamptz) IS
 'the fields of an ID with any layout and epoch';
 
+CREATE FUNCTION snowflake_explain(id bigint)
+RETURNS text
+AS 'MODULE_PATHNAME', 'snowflake_explain'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_explain(bigint) IS
+'a drawing of the bits of a snowflake ID, with its fields and what they mean';
+
+CREATE FUNCTION snowflake_explain(id bigint, dialect text)
+RETURNS text
+AS 'MODULE_PATHNAME', 'snowflake_explain_dialect'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
+'a drawing of the bits of an ID of another generator, one of the view snowflake_dialects';
+
+CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
+RETURNS text
+AS 'MODULE_PATHNAME', 'snowflake_explain_layout'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
+'a drawing of the bits of an ID with any layout and epoch';
+
 CREATE FUNCTION snowflake_dialects(
     OUT name text,
     OUT layout text,
@@ -420,6 +444,8 @@ ALTER TABLE snowflake_dumped_mark ENABLE ALWAYS TRIGGER restore_mark;
 
 CREATE FUNCTION pg_stat_get_snowflake(
     OUT node integer,
+    OUT lease_end timestamptz,
+    OUT registry_offset interval,
     OUT layout text,
     OUT epoch timestamptz,
     OUT clock text,
@@ -439,6 +465,8 @@ CREATE FUNCTION pg_stat_get_snowflake(
     OUT clock_wait_time double precision,
     OUT unit_waits bigint,
     OUT unit_wait_time double precision,
+    OUT node_waits bigint,
+    OUT node_wait_time double precision,
     OUT timeouts bigint,
     OUT clock_regressions bigint,
     OUT clock_regression_max interval,
@@ -459,10 +487,10 @@ COMMENT ON FUNCTION pg_stat_get_snowflake() IS
 'statistics: the generator; use the view pg_stat_snowflake';
 
 CREATE VIEW pg_stat_snowflake AS
-    SELECT s.node, s.layout, s.epoch, s.clock, s.clock_ts, s.wall_ts, s.drift,
+    SELECT s.node, s.lease_end, s.registry_offset, s.layout, s.epoch, s.clock, s.clock_ts, s.wall_ts, s.drift,
            s.drift_max, s.last_ts, s.issued, s.backfilled, s.hops, s.waits,
            s.wait_time, s.mark_waits, s.mark_wait_time, s.clock_waits,
-           s.clock_wait_time, s.unit_waits, s.unit_wait_time, s.timeouts,
+           s.clock_wait_time, s.unit_waits, s.unit_wait_time, s.node_waits, s.node_wait_time, s.timeouts,
            s.clock_regressions, s.clock_regression_max, s.clock_jumps,
            s.clock_jump_max, s.reserved_until, s.backends, s.slots_used,
            s.worker_pid, s.last_error, s.last_error_ts, s.lifetime_end,

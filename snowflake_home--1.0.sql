@@ -5,8 +5,9 @@
 
 --
 -- Made and written by the background worker of snowflake (src/reserve.c,
--- src/backfill.c), and by nobody else.  An extension of its own, so that it neither depends on
--- whether the home database uses snowflake, nor gets into a dump.
+-- src/backfill.c, src/lease.c), and by nobody else.  An extension of its own,
+-- so that it neither depends on whether the home database uses snowflake, nor
+-- gets into a dump.
 --
 
 CREATE SCHEMA snowflake_home;
@@ -26,3 +27,18 @@ CREATE TABLE snowflake_home.backfill (
 
 COMMENT ON TABLE snowflake_home.backfill IS
 'sequence numbers below "used" may be in IDs of snowflake_backfill(), in the time units of a stretch (2^22 units); -1 stands for any stretch';
+
+CREATE TABLE snowflake_home.lease (
+    node integer NOT NULL,
+    deadline bigint NOT NULL,
+    mark bigint NOT NULL,
+    floor bigint NOT NULL,
+    token uuid NOT NULL,
+    instance text NOT NULL
+);
+
+COMMENT ON TABLE snowflake_home.lease IS
+'the node number that this server has leased from the registry: until when, in microseconds of a clock that begins with the boot of the machine; IDs have times from the floor on and below the mark, in microseconds since 1970-01-01 UTC';
+
+-- the token is a secret
+REVOKE ALL ON snowflake_home.lease FROM PUBLIC;

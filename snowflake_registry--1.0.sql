@@ -85,7 +85,7 @@ RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE
     WHEN pg_catalog.num_nulls(token, instance, max_node, lease_ttl, mark, clock, layout) > 0
-    THEN 'Of the arguments only held, held_token, clock_offset, host, port and system_identifier may be null.'
+    THEN 'Of the arguments only held, held_token, remaining, clock_offset, host, port and system_identifier may be null.'
     WHEN max_node < 0
     THEN pg_catalog.format('max_node is %s, and must not be negative.', max_node)
     WHEN lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
@@ -109,9 +109,11 @@ REVOKE ALL ON FUNCTION snowflake_lease_fault(uuid, text, integer, interval, bigi
 -- the same token when it was not: then it is told the same number.
 --
 --   token         secret of this start of the server
---   held          the number that it has, by a lease that has not run out by
---                 the server's steady clock; null for none
+--   held          the number that it has, or had last; null for none
 --   held_token    the token of the start before, if it had a number then
+--   remaining     of the lease of "held", by the server's steady clock when it
+--                 sent this, less the longest that the request may take to
+--                 get here; null or not above 0: it has run out
 --   instance      tells the server from a copy of it; '' for unknown
 --   mark          the time, in microseconds since 1970-01-01 UTC, that the
 --                 server wants to issue IDs below; as clock, not before its
@@ -140,6 +142,7 @@ CREATE FUNCTION snowflake_lease_node(
     token uuid,
     held integer,
     held_token uuid,
+    remaining interval,
     instance text,
     max_node integer,
     lease_ttl interval,
@@ -210,7 +213,7 @@ BEGIN ATOMIC
               snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
               snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
       AND l.node <= max_node
-      AND (l.node = held
+      AND (l.node = held AND remaining > interval '0'
            OR NOT EXISTS (SELECT FROM snowflake_registry AS r
                           WHERE r.closed_until > pg_catalog.statement_timestamp()))
       AND (l.layout = snowflake_lease_node.layout
@@ -226,8 +229,8 @@ BEGIN ATOMIC
 
     -- Claim a number that nobody had yet, or whose lease has run out here and
     -- whose mark is past by the clock of the claimant, so that two clocks have
-    -- to agree: the one that the server has, which is not known here any more,
-    -- else the lowest.  While closed only the former, whose claim was lost.
+    -- to agree: the one that the server had last, else the lowest.  While closed
+    -- only the former, if its lease still runs: then the claim was lost.
     INSERT INTO snowflake_lease AS l (node, token, instance, host, port, address, system_identifier,
         layout, claimed_at, renewed_at, expires_at, lease_ttl, floor, mark, clock_offset)
     SELECT c.node, snowflake_lease_node.token, snowflake_lease_node.instance,
@@ -260,7 +263,7 @@ BEGIN ATOMIC
                         AND (p.expires_at >= pg_catalog.statement_timestamp()
                              OR pg_catalog.to_timestamp(p.mark::float8 / 1000000::float8) > clock
                                 AND r.closed_until <= pg_catalog.statement_timestamp()))
-      AND (c.node = held
+      AND (c.node = held AND remaining > interval '0'
            OR r.closed_until <= pg_catalog.statement_timestamp())
     ORDER BY c.node IS DISTINCT FROM held, c.node
     LIMIT 1
@@ -329,10 +332,10 @@ BEGIN ATOMIC
          ON l.token = snowflake_lease_node.token AND l.renewed_at = pg_catalog.statement_timestamp();
 END;
 
-COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) IS
+COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) IS
 'called by a server to renew the lease of its node number, or to claim one';
 
-REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) FROM PUBLIC;
 
 -- A server that still runs learns of it when it renews next, within seconds,
 -- and issues nothing more with the number.  Hence the least mark.

@@ -159,6 +159,20 @@ find_pgbouncer() {
 	fi
 }
 
+# Find Prometheus and its exporter for PostgreSQL, which a test runs: the
+# installed ones, else unpacked ones, which need no more than the C library.
+# Before Debian 13 promtool is in the package prometheus.  Without them that one
+# test fails, and says why.
+find_monitoring() {
+	local program
+
+	monitoring=$work/monitoring/usr/bin
+	for program in prometheus promtool prometheus-postgres-exporter; do
+		[ -x "$monitoring/$program" ] || type -P "$program" >/dev/null ||
+			unpack_package "$work/monitoring" download "$program" || return 0
+	done
+}
+
 # Find another extension, pg_$1 of the package postgresql-MAJOR-$1: the
 # installed one, else one unpacked into the server tree.  Without it its test
 # fails, except where apt has its lists and knows no such package: then it is

@@ -132,6 +132,61 @@ value() { sql -A -t -c "$1"; }
 # Statements from standard input, each shown above its result.
 show() { sql -e -f - "$@"; }
 
+# Each second of the load, how many IDs the sessions draw: on a terminal with a
+# bar for each worker slot (the first 16), drawn over those of the second before.
+watch_slots() {
+	local -A before=()
+	local last_ms='' ms sample worker backends issued sessions slots rate sum most bars lines=0
+	local terminal=''
+
+	[ ! -t 1 ] || [ "${TERM:-dumb}" = dumb ] || terminal=yes
+	while kill -0 "$load" 2>/dev/null; do
+		sample=$(sql -A -t -F ' ' <<-'SQL'
+			SELECT (extract(epoch FROM wall_ts) * 1000)::bigint FROM pg_stat_snowflake;
+			SELECT worker, backends, issued FROM pg_stat_snowflake_slots ORDER BY worker;
+		SQL
+		) || return 0
+		sessions=0 slots=0 sum=0 most=1 bars=()
+		{
+			read -r ms
+			while read -r worker backends issued; do
+				rate=0
+				[ -z "$last_ms" ] || [ "$ms" -le "$last_ms" ] ||
+					rate=$(((issued - before[$worker]) * 1000 / (ms - last_ms)))
+				before[$worker]=$issued
+				[ "$backends" -gt 0 ] || continue
+				bars+=("$worker $rate")
+				slots=$((slots + 1)) sessions=$((sessions + backends)) sum=$((sum + rate))
+				[ "$rate" -le "$most" ] || most=$rate
+			done
+		} <<<"$sample"
+		if [ -n "$last_ms" ] && [ "$slots" -gt 0 ]; then
+			[ "$lines" -eq 0 ] || printf '\033[%dA\033[J' "$lines"
+			printf '%7d IDs a second, drawn by %d sessions from %d slots\n' "$sum" "$sessions" "$slots"
+			if [ -n "$terminal" ]; then
+				draw_bars "$most" "${bars[@]:0:16}"
+				lines=$((1 + (slots < 16 ? slots : 16)))
+			fi
+		fi
+		last_ms=$ms
+		sleep 1 &
+		sleeper=$!
+		wait "$sleeper"
+		sleeper=
+	done
+}
+
+# A line for each "worker rate"; the largest rate is the first argument.
+draw_bars() {
+	local most=$1 worker rate bar
+
+	for bar in "${@:2}"; do
+		read -r worker rate <<<"$bar"
+		printf -v bar '%*s' $((rate * 48 / most)) ''
+		printf '%7d of worker %-4d %s\n' "$rate" "$worker" "${bar// /#}"
+	done
+}
+
 heading "A server of its own"
 find_major
 install_packages gcc libc6-dev make "postgresql-$pg_major" "postgresql-server-dev-$pg_major"
@@ -170,27 +225,31 @@ SQL
 
 heading "The load: TPC-B-like transactions, $clients clients, $seconds seconds"
 # All in the background, so that a signal is heeded at once.
-as_user "$bin/pgbench" -b tpcb-like -c "$clients" -j 2 -T "$seconds" -P 1 demo 2>&1 &
+as_user "$bin/pgbench" -b tpcb-like -c "$clients" -j 2 -T "$seconds" demo >"$work/pgbench.log" 2>&1 &
 load=$!
-sleep $((seconds / 2)).5 &
-sleeper=$!
-wait "$sleeper"
-sleeper=
-slots=$(show <<-'SQL'
-	SELECT * FROM pg_stat_snowflake_slots WHERE pids <> '{}';
-SQL
-)
-wait "$load" || die "pgbench failed"
+watch_slots
+wait "$load" || {
+	cat "$work/pgbench.log" >&2
+	die "pgbench failed"
+}
+say
+cat "$work/pgbench.log"
 sql -c 'VACUUM ANALYZE pgbench_history'
 
-heading "In the middle of the load: each session draws from a worker slot"
-say "$slots"
+heading "What the server says of it"
+show <<-'SQL'
+	SELECT issued, hops, waits, wait_time AS wait_ms, drift_max, slots_used FROM pg_stat_snowflake;
+	SELECT status, count(*), string_agg("check", ', ') AS checks FROM snowflake_check() GROUP BY status;
+SQL
 
 heading "The last IDs taken apart: the time is when the ID was drawn"
 show <<-'SQL'
 	SELECT h.id, p.*, h.mtime AS transaction_start
 	FROM pgbench_history h, snowflake_parse(h.id) p
 	ORDER BY h.id DESC LIMIT 8;
+SQL
+show -A -t <<-'SQL'
+	SELECT snowflake_explain(max(id)) FROM pgbench_history;
 SQL
 
 heading "Rows of the last second, found by the primary key alone"

@@ -64,8 +64,10 @@ trap 'exit 130' INT TERM
 make_server_tree
 cd "$work"
 pgbouncer=
+monitoring=
 no_package=
 wanted pooler && find_pgbouncer
+wanted monitoring && find_monitoring
 wanted partman && find_extension partman
 wanted cron && find_extension cron
 
@@ -121,7 +123,8 @@ say "# TAP"
 	(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
 		TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
-		SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_NO_PACKAGE="$no_package" \
+		SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" \
+		SNOWFLAKE_NO_PACKAGE="$no_package" \
 		prove -v -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
 	echo "$status" >"$work/tap.status"
 } | tee "$work/tap.log" |

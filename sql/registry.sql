@@ -35,14 +35,14 @@ SELECT DISTINCT relowner::regrole FROM pg_class WHERE relnamespace = 'registry':
 CREATE FUNCTION ask(token integer, held integer DEFAULT NULL, held_token integer DEFAULT NULL,
                     max_node integer DEFAULT 3, lease_ttl interval DEFAULT '10 min',
                     ahead interval DEFAULT '0', layout text DEFAULT 'layout A',
-                    instance text DEFAULT NULL, OUT node integer, OUT floor bigint, OUT granted bigint,
+                    instance text DEFAULT NULL, remaining interval DEFAULT NULL, OUT node integer, OUT floor bigint, OUT granted bigint,
                     OUT registry_clock timestamptz, OUT peers integer, OUT peers_offset interval, OUT timeline text,
                     OUT refusal text, OUT refusal_detail text, OUT refusal_hint text)
 BEGIN ATOMIC
     SELECT a.*
     FROM (SELECT clock_timestamp() + ahead AS clock) AS c, snowflake_lease_node(
         token => repeat(ask.token::text, 32)::uuid, held => held, held_token => repeat(ask.held_token::text, 32)::uuid,
-        instance => coalesce(ask.instance, 'instance ' || ask.token), max_node => max_node,
+        remaining => remaining, instance => coalesce(ask.instance, 'instance ' || ask.token), max_node => max_node,
         lease_ttl => ask.lease_ttl, mark => (extract(epoch FROM c.clock + ask.lease_ttl) * 1000000)::bigint,
         clock => c.clock, clock_offset => NULL, layout => ask.layout,
         host => 'server' || ask.token, port => 5432, system_identifier => 7000000000000000000 + ask.token) AS a;
@@ -66,7 +66,7 @@ SELECT node, peers FROM ask(3, ahead => '4 s');
 SELECT node, peers, peers_offset BETWEEN '1.2 s' AND '1.9 s' AS mean_of_three FROM ask(4);
 -- all are taken
 SELECT node, floor, granted, peers, refusal, seen(refusal_detail) AS refusal_detail, refusal_hint FROM ask(5) \gx
-SELECT node, refusal FROM ask(4, held => 3);
+SELECT node, refusal FROM ask(4, held => 3, remaining => '1 s');
 
 -- started anew: with the token of the start before, as the same instance only
 SELECT node, refusal FROM ask(6, held => 2, held_token => 3);
@@ -181,21 +181,24 @@ UPDATE snowflake_registry SET place = 'another';
 SELECT node, seen(refusal) AS refusal, refusal_detail, refusal_hint FROM ask(4) \gx
 SELECT closed_until - now() BETWEEN '9 min' AND '10 min' AS for_the_longest_lease FROM snowflake_registry;
 -- a lease that has not run out goes on
-SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0);
-SELECT node, seen(refusal) AS refusal FROM ask(5, held => 0, held_token => 1, instance => 'instance 1');
--- one that has run out does not
-SELECT node, seen(refusal) AS refusal FROM ask(2);
-SELECT node, seen(refusal) AS refusal FROM ask(3);
-SELECT node, seen(refusal) AS refusal FROM ask(3, held_token => 3);
--- a server that the number was given to, which is not known here
-SELECT node, floor, seen(refusal) AS refusal FROM ask(6, held => 3);
-SELECT node, floor = (extract(epoch FROM l.e) * 1000000)::bigint AS floor, seen(refusal) AS refusal
-FROM (SELECT free_from AS e FROM snowflake_nodes WHERE node = 2) AS l, ask(7, held => 2);
+SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0, remaining => '1 us');
+SELECT node, seen(refusal) AS refusal FROM ask(5, held => 0, remaining => '1 s', held_token => 1, instance => 'instance 1');
+-- one that has run out does not, by the clock of the server or by the one here
+SELECT node, seen(refusal) AS refusal FROM ask(2, held => 1);
+SELECT node, seen(refusal) AS refusal FROM ask(2, held => 1, remaining => '0');
+SELECT node, seen(refusal) AS refusal FROM ask(2, held => 1, remaining => '-1 s');
+SELECT node, seen(refusal) AS refusal FROM ask(2, remaining => '1 s');
 SELECT node, seen(refusal) AS refusal FROM ask(3, held => 2);
--- but not what another has
-SELECT node, seen(refusal) AS refusal FROM ask(8, held => 1);
-SELECT node, seen(refusal) AS refusal FROM ask(8, held => 4);
-SELECT node, seen(refusal) AS refusal FROM ask(8, held => -1);
+SELECT node, seen(refusal) AS refusal FROM ask(3, held => 2, held_token => 3);
+-- a server that the number was given to, which is not known here
+SELECT node, floor, seen(refusal) AS refusal FROM ask(6, held => 3, remaining => '1 s');
+SELECT mark AS floor FROM snowflake_lease WHERE node = 2 \gset
+SELECT node, floor = :floor AS floor, seen(refusal) AS refusal FROM ask(7, held => 2, remaining => '1 s');
+SELECT node, seen(refusal) AS refusal FROM ask(3, held => 2, remaining => '1 s');
+-- but not what another has, and what there is not
+SELECT node, seen(refusal) AS refusal FROM ask(8, held => 1, remaining => '1 s');
+SELECT node, seen(refusal) AS refusal FROM ask(8, held => 4, remaining => '1 s');
+SELECT node, seen(refusal) AS refusal FROM ask(8, held => -1, remaining => '1 s');
 SELECT node, host, state FROM snowflake_nodes ORDER BY node;
 -- it does not begin anew with each call
 SELECT closed_until AS until FROM snowflake_registry \gset
@@ -223,7 +226,7 @@ UPDATE snowflake_registry SET closed_until = '-infinity';
 SELECT node FROM ask(1);
 DELETE FROM snowflake_registry;
 SELECT node, seen(refusal) AS refusal FROM ask(2);
-SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0);
+SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0, remaining => '1 s');
 -- as a whole it is new only where both are empty
 TRUNCATE snowflake_registry, snowflake_lease;
 SELECT node, floor FROM ask(2);
@@ -233,7 +236,7 @@ SELECT closed_until FROM snowflake_registry;
 -- Bad arguments
 --
 PREPARE bad(uuid, text, integer, interval, bigint, timestamptz, interval, text) AS
-SELECT node, refusal, refusal_detail FROM snowflake_lease_node($1, NULL, NULL, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL);
+SELECT node, refusal, refusal_detail FROM snowflake_lease_node($1, NULL, NULL, NULL, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL);
 \set one '''11111111-1111-1111-1111-111111111111'''
 EXECUTE bad(NULL, 'i', 3, '10 min', 1, now(), NULL, 'l');
 EXECUTE bad(:one, NULL, 3, '10 min', 1, now(), NULL, 'l');
@@ -313,7 +316,7 @@ RESET synchronous_commit;
 \set VERBOSITY terse
 SET ROLE regress_snowflake_server;
 SELECT node, refusal FROM snowflake_lease_node(
-    'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, 'i', 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
+    'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, 'i', 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
 SELECT snowflake_release_node(0);
 SELECT * FROM snowflake_lease;
 SELECT token FROM snowflake_lease;
@@ -325,7 +328,7 @@ DELETE FROM snowflake_lease;
 SET ROLE regress_snowflake_operator;
 SELECT node, host, state FROM snowflake_nodes WHERE host = 'h';
 SELECT snowflake_release_node(3);
-SELECT snowflake_lease_node(NULL, NULL, NULL, NULL, 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
+SELECT snowflake_lease_node(NULL, NULL, NULL, NULL, NULL, 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
 SELECT token FROM snowflake_lease;
 SELECT * FROM snowflake_registry;
 RESET ROLE;
@@ -349,7 +352,7 @@ CREATE OPERATOR hostile.< (LEFTARG = timestamptz, RIGHTARG = timestamptz, FUNCTI
 SET search_path = hostile, pg_catalog;
 SELECT node, refusal, refusal_detail LIKE 'The holders are server2:5432 (node 0, last seen 20%' AS refusal_detail
 FROM elsewhere.snowflake_lease_node(
-    'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb', NULL, NULL, 'i', 2, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
+    'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb', NULL, NULL, NULL, 'i', 2, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
 RESET ROLE;
 SET search_path = registry, public;
 SELECT count(*) FROM elsewhere.snowflake_nodes;

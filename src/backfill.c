@@ -49,6 +49,7 @@
 #include "clock.h"
 #include "generator.h"
 #include "home.h"
+#include "lease.h"
 #include "reserve.h"
 #include "settings.h"
 
@@ -280,6 +281,12 @@ backfill_draw(uint64 unit)
 	if (tables == NULL)
 	{
 		generator_require();
+		if (lease_is_used())
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot backfill snowflake IDs with a node number from a registry"),
+					 errdetail("Another server may have had the number at that time, and have backfilled with it."),
+					 errhint("Set \"snowflake.node_id\", or put IDs together with snowflake_id().")));
 		if (settings_backfill_worker() == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -303,7 +310,7 @@ backfill_draw(uint64 unit)
 
 	pg_atomic_fetch_add_u64(&shared->stats.backfilled, 1);
 	sequence = (counter + spread(unit, SEQUENCE_BITS)) & SEQUENCE_MASK;
-	return layout_pack(&snowflake_layout, unit, settings_node_number(),
+	return layout_pack(&snowflake_layout, unit, (uint64) lease_node(),
 					   settings_backfill_worker(), sequence);
 }
 

@@ -139,10 +139,10 @@ clock_watch(void)
 
 	/* something may come between these two, so look again before saying so */
 	offset = GetCurrentTimestamp() - clock_read_steady();
-	if (likely(Abs(offset - (int64) seen) < MIN_STEP_US))
+	if (likely(llabs(offset - (int64) seen) < MIN_STEP_US))
 		return;
 	offset = measure_offset();
-	if (Abs(offset - (int64) seen) < MIN_STEP_US)
+	if (llabs(offset - (int64) seen) < MIN_STEP_US)
 		return;
 
 	if (pg_atomic_compare_exchange_u64(offset_seen, &seen, (uint64) offset))

@@ -54,6 +54,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "ddl.h"
+#include "lease.h"
 #include "reserve.h"
 #include "settings.h"
 
@@ -783,7 +784,7 @@ check_server(Conversion *plan)
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "snowflake is not loaded via \"shared_preload_libraries\", so no ID could be drawn")->hint =
 			"Add \"snowflake\" to \"shared_preload_libraries\" and restart the server.";
-	if (snowflake_node_id == NODE_ID_UNSET &&
+	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
 		snowflake_layout.bits[FIELD_NODE] > 0)
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "\"snowflake.node_id\" is not set, so no ID could be drawn")->hint =
@@ -866,7 +867,7 @@ plan_advance(Conversion *plan)
 	char	   *advance = psprintf("%s(%s)",
 								   quote_qualified_identifier(get_namespace_name(plan->schema), "snowflake_advance"),
 								   psprintf(INT64_FORMAT, plan->max_id));
-	uint64		node = settings_node_number();
+	uint64		node = (uint64) Max(lease_node(), 0);
 	uint64		floor;
 	uint64		unit;
 	TimestampTz now = clock_read();

@@ -24,6 +24,7 @@
 #include "compat.h"
 #include "dialect.h"
 #include "generator.h"
+#include "lease.h"
 #include "ranges.h"
 #include "reading.h"
 #include "reserve.h"
@@ -365,7 +366,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 				 errmsg("cannot advance to snowflake ID " INT64_FORMAT, id),
 				 errdetail("It is of the last time unit of the layout \"%s\": no ID would be left.",
 						   snowflake_layout_text)));
-	if (!layout_unit_above(&snowflake_layout, settings_node_number(), id, &unit))
+	if (!layout_unit_above(&snowflake_layout, (uint64) Max(lease_node(), 0), id, &unit))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot advance to snowflake ID " INT64_FORMAT, id),

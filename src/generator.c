@@ -55,6 +55,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "generator.h"
+#include "lease.h"
 #include "lifetime.h"
 #include "reserve.h"
 #include "settings.h"
@@ -66,6 +67,9 @@
 #define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
 #define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
 
+/* A lease that ends within a shorter time unit counts to its end. */
+#define LONG_UNIT_US	(100 * INT64CONST(1000))
+
 /* The state of a backend. */
 typedef struct GeneratorState
 {
@@ -74,6 +78,8 @@ typedef struct GeneratorState
 	int			own;			/* the slot it was given */
 	int			start;			/* the slot to begin a time unit with */
 	bool		can_hop;		/* may it draw from higher slots? */
+	bool		looks_at_lease; /* for each ID, as a time unit may last longer
+								 * than the lease */
 
 	/*
 	 * Where it draws: a slot and a time unit.  Never goes down, see above.
@@ -115,13 +121,13 @@ generator_require(void)
 				 errdetail("In single-user mode and in pg_upgrade there is no background worker to keep the durable mark.")));
 
 	/* With no node field there is one node number, 0, and nothing to set. */
-	if (snowflake_node_id == NODE_ID_UNSET &&
+	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
 		snowflake_layout.bits[FIELD_NODE] > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"snowflake.node_id\" is not set"),
 				 errdetail("Without a number of its own, this server could issue the IDs of another one."),
-				 errhint("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server.",
+				 errhint("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
 						 (uint64) snowflake_layout.max[FIELD_NODE])));
 }
 
@@ -135,6 +141,9 @@ prepare(void)
 
 	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
 		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
+	my.looks_at_lease = lease_is_used() &&
+		(snowflake_clock == CLOCK_MODE_LOGICAL ||
+		 snowflake_layout.unit_us > LONG_UNIT_US);
 	my.own = slots_acquire();
 	my.start = my.slot = my.own;
 	my.entry = BACKEND(MyProcNumber);
@@ -245,7 +254,7 @@ move_to(int slot, uint64 time)
 	my.slot = slot;
 	my.word = &SLOT(slot)->word;
 	my.first_word = time << SEQUENCE_BITS;
-	my.first_id = layout_pack(&snowflake_layout, time, settings_node_number(),
+	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(),
 							  slot, 0);
 	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
 }
@@ -506,11 +515,22 @@ take_anywhere(uint64 want, int64 *first)
 	clock_watch();
 	for (;;)
 	{
-		TimestampTz now = clock_read();
-		uint64		time = unit_of(now);
-		uint64		latest = latest_unit(now);
+		TimestampTz now;
+		uint64		time;
+		uint64		latest;
 		int			slot;
 
+		/* before the limit is looked at */
+		if (unlikely(!lease_is_valid()))
+		{
+			lease_wait(0, &wait);
+			continue;
+		}
+		pg_read_barrier();
+
+		now = clock_read();
+		time = unit_of(now);
+		latest = latest_unit(now);
 		if (snowflake_clock == CLOCK_MODE_LOGICAL)
 			time = unit_of(clock_read_to_draw());
 
@@ -541,13 +561,20 @@ take_anywhere(uint64 want, int64 *first)
 				if (unlikely(reserve_runs_out(time)))
 					reserve_ask(time);
 				note_drift(now);
+				if (my.looks_at_lease)
+					my.unit_start = PG_INT64_MAX;
 				return count;
 			}
 			next_place(&time, &slot);
 		}
 
 		if (time <= latest || !reserve_is_open())
-			reserve_wait(Min(time, latest), &wait);
+		{
+			if (lease_covers(Min(time, latest)))
+				reserve_wait(Min(time, latest), &wait);
+			else
+				lease_wait(Min(time, latest), &wait);
+		}
 		else if (time > MAX_TIME)
 			report_end(now);
 		else

@@ -55,6 +55,14 @@ typedef struct LayoutError
 extern bool layout_parse(const char *str, Layout *layout, LayoutError *error);
 extern const char *layout_field_name(LayoutField field);
 
+/*
+ * The layout as a text that is the same for all layouts that are equal.
+ * Returns its argument.
+ */
+#define LAYOUT_TEXT_SIZE 128
+
+extern char *layout_format(const Layout *layout, char text[LAYOUT_TEXT_SIZE]);
+
 extern bool layout_equal(const Layout *a, const Layout *b);
 
 /* Does an ID that is larger always have a time that is not smaller? */

@@ -22,6 +22,7 @@
 #include "clock.h"
 #include "generator.h"
 #include "home.h"
+#include "lease.h"
 #include "reserve.h"
 #include "settings.h"
 #include "shmem.h"
@@ -151,7 +152,8 @@ _PG_init(void)
 						   snowflake_layout_text)));
 
 	/* Allowed, as a server may be there to read IDs only. */
-	if (snowflake_node_id == NODE_ID_UNSET && snowflake_layout.bits[FIELD_NODE] > 0)
+	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
+		snowflake_layout.bits[FIELD_NODE] > 0)
 		ereport(WARNING,
 				(errmsg("\"snowflake.node_id\" is not set"),
 				 errdetail("This server draws no snowflake IDs."),

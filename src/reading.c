@@ -16,7 +16,6 @@
 #include "utils/tuplestore.h"
 
 #include "clock.h"
-#include "dialect.h"
 #include "reading.h"
 #include "settings.h"
 
@@ -25,15 +24,6 @@ PG_FUNCTION_INFO_V1(snowflake_parse_dialect);
 PG_FUNCTION_INFO_V1(snowflake_parse_layout);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
 PG_FUNCTION_INFO_V1(snowflake_dialects);
-
-/* What the bits of an ID mean. */
-typedef struct Meaning
-{
-	const Layout *layout;
-	const char *layout_text;
-	TimestampTz epoch;
-	const Dialect *dialect;		/* NULL when it is not read by a name */
-} Meaning;
 
 /*
  * What a snowflake_parse() keeps from call to call, since it takes longer to
@@ -47,8 +37,8 @@ typedef struct Cache
 	const Dialect *dialect;
 } Cache;
 
-static Meaning
-own_meaning(void)
+Meaning
+reading_own(void)
 {
 	Meaning		own = {
 		.layout = &snowflake_layout,
@@ -57,6 +47,19 @@ own_meaning(void)
 	};
 
 	return own;
+}
+
+Meaning
+reading_by_dialect(const Dialect *dialect, const Layout *layout)
+{
+	Meaning		meaning = {
+		.layout = layout,
+		.layout_text = dialect->layout,
+		.epoch = clock_of_unix_ms(dialect->epoch_ms),
+		.dialect = dialect,
+	};
+
+	return meaning;
 }
 
 /*
@@ -94,11 +97,8 @@ id_field(const Meaning *meaning, int64 id, LayoutField field)
 	return Int32GetDatum((int32) number);
 }
 
-/*
- * Raise an ERROR for an ID that is none of the layout.
- */
-static void
-check_id(const Meaning *meaning, int64 id)
+void
+reading_check_by(const Meaning *meaning, int64 id)
 {
 	int64		max_id = layout_max_id(meaning->layout);
 
@@ -119,9 +119,9 @@ check_id(const Meaning *meaning, int64 id)
 int64
 reading_check(int64 id)
 {
-	Meaning		own = own_meaning();
+	Meaning		own = reading_own();
 
-	check_id(&own, id);
+	reading_check_by(&own, id);
 	return id;
 }
 
@@ -130,9 +130,9 @@ Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
 {
 	int64		id = PG_GETARG_INT64(0);
-	Meaning		own = own_meaning();
+	Meaning		own = reading_own();
 
-	check_id(&own, id);
+	reading_check_by(&own, id);
 	PG_RETURN_TIMESTAMPTZ(id_timestamp(&own, id));
 }
 
@@ -170,20 +170,13 @@ is_cached(const Cache *cache, const text *arg)
 		memcmp(cache->source, VARDATA_ANY(arg), len) == 0;
 }
 
-/*
- * Put a layout into the cache, or raise an ERROR.
- */
-static void
-fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *source,
-		   const char *layout_text)
+void
+reading_layout(const char *layout_text, Layout *layout)
 {
 	const Dialect *dialect = dialect_find(layout_text);
 	LayoutError error;
 
-	if (cache->source != NULL)
-		pfree(cache->source);
-	cache->source = NULL;
-	if (!layout_parse(layout_text, &cache->layout, &error))
+	if (!layout_parse(layout_text, layout, &error))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid snowflake layout \"%s\"", layout_text),
@@ -191,14 +184,24 @@ fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *source,
 				 dialect != NULL ?
 				 errhint("The layout of the dialect \"%s\" is \"%s\".",
 						 dialect->name, dialect->layout) : 0));
-	cache->source = MemoryContextStrdup(fcinfo->flinfo->fn_mcxt, source);
 }
 
 /*
- * The dialect of a name, or an ERROR that has all the names.
+ * Put a layout into the cache, or raise an ERROR.
  */
-static const Dialect *
-get_dialect(const char *name)
+static void
+fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *source,
+		   const char *layout_text)
+{
+	if (cache->source != NULL)
+		pfree(cache->source);
+	cache->source = NULL;
+	reading_layout(layout_text, &cache->layout);
+	cache->source = MemoryContextStrdup(fcinfo->flinfo->fn_mcxt, source);
+}
+
+const Dialect *
+reading_dialect(const char *name)
 {
 	const Dialect *found = dialect_find(name);
 	StringInfoData names;
@@ -214,9 +217,21 @@ get_dialect(const char *name)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unknown snowflake dialect \"%s\"", name),
 			 strchr(name, ':') != NULL ?
-			 errhint("To read with a layout, call snowflake_parse(id, layout, epoch). The dialects are: %s.",
+			 errhint("A layout needs its epoch, as a third argument. The dialects are: %s.",
 					 names.data) :
 			 errhint("The dialects are: %s.", names.data)));
+}
+
+TimestampTz
+reading_epoch(FunctionCallInfo fcinfo, int argno)
+{
+	TimestampTz epoch = PG_GETARG_TIMESTAMPTZ(argno);
+
+	if (TIMESTAMP_NOT_FINITE(epoch))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch must be finite")));
+	return epoch;
 }
 
 /*
@@ -229,7 +244,7 @@ parse(FunctionCallInfo fcinfo, const Cache *cache, const Meaning *meaning)
 	Datum		values[4];
 	bool		nulls[4] = {false};
 
-	check_id(meaning, id);
+	reading_check_by(meaning, id);
 	values[0] = TimestampTzGetDatum(id_timestamp(meaning, id));
 	values[1] = id_field(meaning, id, FIELD_NODE);
 	values[2] = id_field(meaning, id, FIELD_WORKER);
@@ -242,7 +257,7 @@ parse(FunctionCallInfo fcinfo, const Cache *cache, const Meaning *meaning)
 Datum
 snowflake_parse(PG_FUNCTION_ARGS)
 {
-	Meaning		own = own_meaning();
+	Meaning		own = reading_own();
 
 	return parse(fcinfo, get_cache(fcinfo), &own);
 }
@@ -253,16 +268,14 @@ snowflake_parse_dialect(PG_FUNCTION_ARGS)
 {
 	text	   *arg = PG_GETARG_TEXT_PP(1);
 	Cache	   *cache = get_cache(fcinfo);
-	Meaning		meaning = {.layout = &cache->layout};
+	Meaning		meaning;
 
 	if (!is_cached(cache, arg))
 	{
-		cache->dialect = get_dialect(text_to_cstring(arg));
+		cache->dialect = reading_dialect(text_to_cstring(arg));
 		fill_cache(fcinfo, cache, cache->dialect->name, cache->dialect->layout);
 	}
-	meaning.layout_text = cache->dialect->layout;
-	meaning.epoch = clock_of_unix_ms(cache->dialect->epoch_ms);
-	meaning.dialect = cache->dialect;
+	meaning = reading_by_dialect(cache->dialect, &cache->layout);
 	return parse(fcinfo, cache, &meaning);
 }
 
@@ -271,14 +284,9 @@ Datum
 snowflake_parse_layout(PG_FUNCTION_ARGS)
 {
 	text	   *arg = PG_GETARG_TEXT_PP(1);
-	TimestampTz epoch = PG_GETARG_TIMESTAMPTZ(2);
+	TimestampTz epoch = reading_epoch(fcinfo, 2);
 	Cache	   *cache = get_cache(fcinfo);
 	Meaning		meaning = {.layout = &cache->layout};
-
-	if (TIMESTAMP_NOT_FINITE(epoch))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("epoch must be finite")));
 
 	if (!is_cached(cache, arg))
 	{

@@ -65,6 +65,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
+#include "lease.h"
 #include "lifetime.h"
 #include "reserve.h"
 #include "settings.h"
@@ -106,8 +107,8 @@ mark_of_time(uint64 time)
  * that does not begin after it.  They are the same when the mark was written
  * with this layout and epoch.
  */
-static uint64
-time_of_mark(int64 mark, bool ceil)
+uint64
+reserve_time_of_mark(int64 mark, bool ceil)
 {
 	int64		us = clock_since_epoch(mark - UNIX_EPOCH_US);
 	int64		unit;
@@ -575,13 +576,20 @@ raise_words(uint64 floor)
 }
 
 /*
- * Let IDs be issued below a mark, which must be durable.
+ * Let IDs be issued below a mark, which must be durable; and below that of the
+ * lease, where the node number is leased.
  */
 static void
 publish(int64 mark)
 {
 	Reserve    *reserve = &shared->reserve;
-	uint64		limit = Max(time_of_mark(mark, false), 1);
+	uint64		limit = reserve_time_of_mark(mark, false);
+
+	if (lease_is_used())
+		limit = Min(limit,
+					reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark),
+										 false));
+	limit = Max(Max(limit, pg_atomic_read_u64(&reserve->limit)), 1);
 
 	pg_atomic_write_u64(&reserve->mark, (uint64) mark);
 	pg_atomic_write_u64(&reserve->renew_at,
@@ -591,6 +599,31 @@ publish(int64 mark)
 	pg_atomic_write_u64(&reserve->limit, limit);
 	clear_error();
 	ConditionVariableBroadcast(&reserve->changed);
+}
+
+/*
+ * The mark of the lease has been raised.  Not where nothing is reserved, as
+ * that is for recover() to begin.
+ */
+void
+reserve_publish_again(void)
+{
+	if (reserve_is_open())
+		publish((int64) pg_atomic_read_u64(&shared->reserve.mark));
+}
+
+/*
+ * The node number is about to change: let nothing be left of what could be
+ * issued with the one before, nor of what others may have issued with the new
+ * one.
+ */
+void
+reserve_begin_anew(int64 floor_mark)
+{
+	uint64		floor = Max(pg_atomic_read_u64(&shared->reserve.limit),
+							reserve_time_of_mark(floor_mark, true));
+
+	raise_words(Max(floor, 1));
 }
 
 /*
@@ -670,7 +703,7 @@ recover(bool asked, bool accept)
 	home_commit();
 	shared->reserve.mark_found = true;
 
-	floor = Max(time_of_mark(mark, true), 1);
+	floor = Max(reserve_time_of_mark(mark, true), 1);
 	raise_words(floor);
 	publish(mark);
 	return true;

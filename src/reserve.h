@@ -100,6 +100,12 @@ typedef enum WorkerState
 
 extern WorkerState reserve_worker_state(char **detail, char **hint);
 
+/*
+ * The time of a mark, in microseconds since 1970: the first that does not
+ * begin before it (ceil), or the last that does not begin after it.
+ */
+extern uint64 reserve_time_of_mark(int64 mark, bool ceil);
+
 /* Is the mark in this database? */
 extern bool reserve_is_home(Oid database);
 
@@ -109,6 +115,10 @@ extern bool reserve_is_home(Oid database);
 extern bool reserve_is_asked(void);
 extern void reserve_serve(void);
 extern void reserve_close(void);
+
+/* For lease.c, in the worker, when the lease has changed. */
+extern void reserve_publish_again(void);
+extern void reserve_begin_anew(int64 floor_mark);
 
 /* Returns whether it is another error than the last one. */
 extern bool reserve_note_error(const ErrorData *edata);

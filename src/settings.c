@@ -18,6 +18,8 @@
 
 #include <limits.h>
 
+#include "libpq-fe.h"
+
 #include "miscadmin.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
@@ -38,6 +40,10 @@ int			snowflake_sequence_start = SEQUENCE_START_CONTINUE;
 int			snowflake_sequence_start_max = SEQUENCE_START_MAX_ALL;
 char	   *snowflake_database;
 int			snowflake_reserve_window;
+char	   *snowflake_registry;
+int			snowflake_lease_ttl;
+int			snowflake_max_clock_skew;
+int			snowflake_clock_skew_action = SKEW_WARN;
 
 static char *epoch_string;
 static char *layout_string;
@@ -58,6 +64,12 @@ static const struct config_enum_entry sequence_start_options[] = {
 	{NULL, 0, false}
 };
 
+static const struct config_enum_entry clock_skew_action_options[] = {
+	{"warn", SKEW_WARN, false},
+	{"stop", SKEW_STOP, false},
+	{NULL, 0, false}
+};
+
 static const char *const setting_names[] = {
 	"snowflake.layout",
 	"snowflake.epoch",
@@ -69,6 +81,10 @@ static const char *const setting_names[] = {
 	"snowflake.sequence_start_max",
 	"snowflake.database",
 	"snowflake.reserve_window",
+	"snowflake.registry",
+	"snowflake.lease_ttl",
+	"snowflake.max_clock_skew",
+	"snowflake.clock_skew_action",
 };
 
 static bool
@@ -249,6 +265,46 @@ check_database(char **newval, void **extra, GucSource source)
 }
 
 /*
+ * A connection string, without a secret in it.
+ */
+static bool
+check_registry(char **newval, void **extra, GucSource source)
+{
+	PQconninfoOption *options;
+	char	   *error = NULL;
+	const char *secret = NULL;
+
+	if (**newval == '\0')
+		return true;
+
+	/* the server's own message shows the value, which may have a password */
+	GUC_check_errmsg("invalid value for parameter \"snowflake.registry\"");
+	options = PQconninfoParse(*newval, &error);
+	if (options == NULL)
+	{
+		/* what libpq says may have parts of it in it */
+		GUC_check_errdetail("It is not a connection string.");
+		GUC_check_errhint("Write it as for psql, as in \"host=registry.example dbname=registry user=snowflake\".");
+		PQfreemem(error);
+		return false;
+	}
+
+	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
+	{
+		if (option->val != NULL && strchr(option->dispchar, '*') != NULL)
+			secret = option->keyword;
+	}
+	if (secret != NULL)
+	{
+		GUC_check_errdetail("It has the option \"%s\", which anyone could read who can read the configuration.",
+							secret);
+		GUC_check_errhint("Put the password into a password file (option \"passfile\") or a service file (option \"service\").");
+	}
+	PQconninfoFree(options);
+	return secret == NULL;
+}
+
+/*
  * Define all settings.  A value in the configuration that is not valid is an
  * ERROR, which at server start ends the server.
  */
@@ -354,6 +410,38 @@ settings_define(void)
 							3000, 100, 24 * 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
+
+	DefineCustomStringVariable("snowflake.registry",
+							   "Connection string of the registry, a database that gives this server its node number.",
+							   "Used when \"snowflake.node_id\" is not set. Without a password, which is for a password file or a service file.",
+							   &snowflake_registry,
+							   "",
+							   PGC_SIGHUP, GUC_SUPERUSER_ONLY,
+							   check_registry, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.lease_ttl",
+							"How long a node number from the registry is this server's without being renewed.",
+							"For so long the registry may be away. For so long nobody else gets the number of a server that is gone.",
+							&snowflake_lease_ttl,
+							10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.max_clock_skew",
+							"How far this server's clock may be from the registry's, and from the mean of the other servers'; -1 means any.",
+							"A server that is further off does not start to issue IDs with a number from the registry.",
+							&snowflake_max_clock_skew,
+							5000, CLOCK_SKEW_ANY, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("snowflake.clock_skew_action",
+							 "What a server does whose clock goes further off than \"snowflake.max_clock_skew\" while it issues IDs.",
+							 NULL,
+							 &snowflake_clock_skew_action,
+							 SKEW_WARN, clock_skew_action_options,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
 
 	/* Nothing reads the variable; see check_recorded() in reserve.c. */
 	DefineCustomStringVariable("snowflake.recorded",

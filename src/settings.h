@@ -30,7 +30,15 @@ typedef enum SequenceStart
 	SEQUENCE_START_RANDOM		/* 0 to sequence_start_max; Leaf */
 } SequenceStart;
 
+/* What to do where the server's clock differs too much from the others'. */
+typedef enum SkewAction
+{
+	SKEW_WARN,
+	SKEW_STOP
+} SkewAction;
+
 #define NODE_ID_UNSET			(-1)
+#define CLOCK_SKEW_ANY			(-1)	/* no matter how much */
 #define SEQUENCE_START_MAX_ALL	(-1)	/* the whole sequence field */
 
 extern int	snowflake_node_id;	/* NODE_ID_UNSET, or within the node field */
@@ -46,6 +54,10 @@ extern int	snowflake_sequence_start_max;	/* SEQUENCE_START_MAX_ALL, or a
 											 * sequence number */
 extern char *snowflake_database;
 extern int	snowflake_reserve_window;	/* ms */
+extern char *snowflake_registry;	/* conninfo, '' for none */
+extern int	snowflake_lease_ttl;	/* ms */
+extern int	snowflake_max_clock_skew;	/* ms, CLOCK_SKEW_ANY */
+extern int	snowflake_clock_skew_action;	/* a SkewAction */
 
 extern void settings_define(void);
 
@@ -76,16 +88,6 @@ settings_slots(void)
 	if (backfill_worker == 0)
 		return 1;				/* no worker field */
 	return backfill_worker < MAX_SLOTS ? (int) backfill_worker : MAX_SLOTS;
-}
-
-/*
- * The number for the node field.  Where that has no bits there is only 0, and
- * nothing needs to be set.
- */
-static inline uint64
-settings_node_number(void)
-{
-	return snowflake_node_id == NODE_ID_UNSET ? 0 : (uint64) snowflake_node_id;
 }
 
 #pragma GCC visibility pop

@@ -88,6 +88,13 @@ shmem_startup(void)
 		pg_atomic_init_u32(&reserve->worker, (uint32) -1);
 		ConditionVariableInit(&reserve->changed);
 
+		memset(&shared->lease, 0, sizeof(Lease));
+		pg_atomic_init_u32(&shared->lease.node, (uint32) -1);
+		pg_atomic_init_u64(&shared->lease.deadline, 0);
+		pg_atomic_init_u64(&shared->lease.mark, 0);
+		pg_atomic_init_u64(&shared->lease.clock_offset, 0);
+		shared->lease.recalled_node = -1;
+
 		memset(&shared->backfill, 0, sizeof(Backfill));
 		shared->backfill.segment = DSM_HANDLE_INVALID;
 

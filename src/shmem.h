@@ -178,6 +178,60 @@ typedef struct Reserve
 	char		last_error[WORKER_ERROR_SIZE];
 } Reserve;
 
+#define LEASE_TOKEN_SIZE	37
+#define LEASE_ERROR_SIZE	2048
+
+/*
+ * The lease of the node number; see lease.c.  Where no lock is named, written
+ * by the worker alone.
+ */
+typedef struct Lease
+{
+	/* (uint32) -1 for none.  Read by anyone, after the limit. */
+	pg_atomic_uint32 node;
+
+	/*
+	 * Until when it may be used, in microseconds of the steady clock; 0 when
+	 * it may not.  Read by anyone, before the limit.
+	 */
+	pg_atomic_uint64 deadline;
+
+	/*
+	 * Below which IDs may be issued with it, in microseconds since 1970.  The
+	 * limit is below.  Read by anyone.
+	 */
+	pg_atomic_uint64 mark;
+
+	/*
+	 * The server's clock minus the registry's, in microseconds, as last
+	 * measured; and whether it was.  Read by anyone.
+	 */
+	pg_atomic_uint64 clock_offset;
+	bool		has_clock_offset;
+
+	/* Touched by the worker alone from here on, so that it may start again. */
+	char		token[LEASE_TOKEN_SIZE];	/* of this start, '' before */
+	int64		floor;			/* of the number */
+
+	/* What was remembered in the home database before this start. */
+	bool		recalled;
+	int			recalled_node;	/* -1 for none */
+	int64		recalled_floor;
+	char		recalled_token[LEASE_TOKEN_SIZE];
+
+	/* What is remembered there now. */
+	int64		remembered_deadline;
+	uint64		remembered_last;	/* latest ID time of then */
+	char		remembered_token[LEASE_TOKEN_SIZE];
+
+	/*
+	 * Why there is no number, or the registry cannot be asked, and what to do;
+	 * '' when all is well.  Protected by SharedState.lock.
+	 */
+	char		error[LEASE_ERROR_SIZE];
+	char		hint[LEASE_ERROR_SIZE];
+} Lease;
+
 /*
  * Asks the worker for sequence numbers of a stretch of the past.
  */
@@ -244,10 +298,11 @@ typedef enum WaitKind
 {
 	WAIT_MARK,					/* the worker, to raise the durable mark */
 	WAIT_CLOCK,					/* the clock, which was set back */
-	WAIT_UNIT					/* a time unit with sequence numbers left */
+	WAIT_UNIT,					/* a time unit with sequence numbers left */
+	WAIT_NODE					/* a node number from the registry */
 } WaitKind;
 
-#define WAIT_KINDS	(WAIT_UNIT + 1)
+#define WAIT_KINDS	(WAIT_NODE + 1)
 
 /*
  * Counters since the statistics were reset.  Added to, raised and set to 0 by
@@ -284,13 +339,15 @@ typedef struct StatsReset
  */
 typedef enum AlarmKind
 {
-	ALARM_WAIT,					/* three of them, by WaitKind */
+	ALARM_WAIT,					/* of each WaitKind */
 	ALARM_CLOCK_BACK = ALARM_WAIT + WAIT_KINDS,
 	ALARM_CLOCK_FORWARD,
-	ALARM_WORKER
+	ALARM_WORKER,
+	ALARM_REGISTRY,
+	ALARM_SKEW
 } AlarmKind;
 
-#define ALARM_KINDS (ALARM_WORKER + 1)
+#define ALARM_KINDS (ALARM_SKEW + 1)
 
 typedef struct Alarm
 {
@@ -303,12 +360,13 @@ typedef struct Alarm
 } Alarm;
 
 /*
- * The fields but the first three are set at server start and read only from
+ * The fields but the first ones are set at server start and read only from
  * then on; what they point to follows the rules above.
  */
 typedef struct SharedState
 {
 	Reserve		reserve;
+	Lease		lease;
 	Backfill	backfill;
 	Clock		clock;
 	StatsReset	stats_reset;

@@ -25,6 +25,7 @@
 #include "utils/tuplestore.h"
 
 #include "clock.h"
+#include "lease.h"
 #include "reserve.h"
 #include "settings.h"
 #include "shmem.h"
@@ -217,7 +218,7 @@ worker_pid(void)
 	return worker == (uint32) -1 ? 0 : ProcGlobal->allProcs[worker].pid;
 }
 
-#define PG_STAT_SNOWFLAKE_COLS 33
+#define PG_STAT_SNOWFLAKE_COLS 37
 
 /*
  * pg_stat_snowflake: one row.
@@ -237,6 +238,8 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	uint64		wait_us = 0;
 	int			slots_used = 0;
 	int			pid;
+	int			node = lease_node();
+	TimestampTz lease_ends;
 	StatsSnapshot *snapshot;
 	TimestampTz clock_ts;
 	TimestampTz wall;
@@ -248,6 +251,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	stats = &shared->stats;
 	floor = pg_atomic_read_u64(&shared->reserve.floor);
 	limit = pg_atomic_read_u64(&shared->reserve.limit);
+	lease_ends = lease_ends_at();
 	snapshot = take_snapshot();
 	for (int slot = 0; slot < shared->nslots; slot++)
 	{
@@ -267,9 +271,12 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	wall = GetCurrentTimestamp();
 	clock_ts = clock_steps() ? wall : clock_read_to_draw();
 
-	nulls[i] = snowflake_node_id == NODE_ID_UNSET &&
-		snowflake_layout.bits[FIELD_NODE] > 0;
-	values[i++] = Int32GetDatum((int32) settings_node_number());
+	nulls[i] = node < 0;
+	values[i++] = Int32GetDatum(node);
+	nulls[i] = TIMESTAMP_IS_NOBEGIN(lease_ends);
+	values[i++] = TimestampTzGetDatum(lease_ends);
+	nulls[i] = !lease_is_used() || !shared->lease.has_clock_offset;
+	values[i++] = interval_datum((int64) pg_atomic_read_u64(&shared->lease.clock_offset));
 	values[i++] = CStringGetTextDatum(snowflake_layout_text);
 	values[i++] = TimestampTzGetDatum(snowflake_epoch);
 	values[i++] = CStringGetTextDatum(GetConfigOption("snowflake.clock", false, false));
@@ -352,7 +359,7 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 		{
 			values[3] = unit_datum(time);
 			values[4] = Int64GetDatum(layout_pack(&snowflake_layout, time,
-												  settings_node_number(),
+												  (uint64) lease_node(),
 												  i, sequence));
 		}
 		values[5] = since_reset(slot->issued, slot->issued_at_reset);

@@ -84,7 +84,8 @@ wait_event(WaitKind kind)
 	static const char *const names[WAIT_KINDS] = {
 		[WAIT_MARK] = "SnowflakeMark",
 		[WAIT_CLOCK] = "SnowflakeClock",
-		[WAIT_UNIT] = "SnowflakeTimeUnit"
+		[WAIT_UNIT] = "SnowflakeTimeUnit",
+		[WAIT_NODE] = "SnowflakeNode"
 	};
 
 	return event(&numbers[kind], names[kind]);

@@ -39,6 +39,8 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
+#include "lease.h"
+#include "registry.h"
 #include "reserve.h"
 #include "settings.h"
 #include "shmem.h"
@@ -132,7 +134,10 @@ static void
 close_mark(int code, Datum arg)
 {
 	if (terminated && server_is_stopping())
+	{
+		lease_remember_at_exit();
 		reserve_close();
+	}
 }
 
 static void
@@ -143,17 +148,21 @@ terminate(SIGNAL_ARGS)
 }
 
 /*
- * Sleep until the latch is set, or for a while, and do what every process has
- * to.
+ * Sleep until the latch is set, something has come from the registry, or for a
+ * while, and do what every process has to.
  */
 static void
-sleep_and_check(long timeout_ms)
+sleep_and_check(const RegistryWait *wait)
 {
-	(void) WaitLatch(MyLatch,
-					 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH |
-					 (timeout_ms >= 0 ? WL_TIMEOUT : 0),
-					 timeout_ms, wait_event_worker());
+	int			events = WaitLatchOrSocket(MyLatch,
+										   WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | wait->events |
+										   (wait->timeout_ms >= 0 ? WL_TIMEOUT : 0),
+										   wait->socket, wait->timeout_ms,
+										   wait_event_worker());
+
 	ResetLatch(MyLatch);
+	if (events & WL_SOCKET_MASK)
+		registry_is_ready();
 
 	/* quietly, where it is nothing to tell of */
 	if (ProcDiePending && server_is_stopping())
@@ -161,8 +170,13 @@ sleep_and_check(long timeout_ms)
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
 	{
+		char	   *registry = pstrdup(snowflake_registry);
+
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
+		if (strcmp(registry, snowflake_registry) != 0)
+			registry_reload();
+		pfree(registry);
 	}
 }
 
@@ -174,6 +188,7 @@ override_settings(void)
 {
 	static const char *const settings[][2] = {
 		{"synchronous_commit", "on"},
+		{"timezone", "UTC"},	/* what is recorded is compared as text */
 		{"default_transaction_read_only", "off"},
 		{"search_path", "pg_catalog, pg_temp"},
 		{"lock_timeout", "0"},
@@ -189,33 +204,22 @@ override_settings(void)
 	}
 }
 
-static void
-sleep_until_asked(void)
-{
-	while (!reserve_is_asked())
-		sleep_and_check(-1);
-}
-
 /*
- * Do what is asked for.  Where that fails, say so and leave things as they
- * were, and let some time pass.
+ * Do something.  Where that fails, say so and leave things as they were.
+ * Returns whether it did not.
  */
-static void
-serve(void)
+static bool
+attempt(void (*task) (void))
 {
-	static int	failures = 0;
-	volatile bool failed = false;
-	int64		until;
-	int64		now;
+	volatile bool done = false;
 
 	PG_TRY();
 	{
-		reserve_serve();
-		backfill_serve();
+		task();
+		done = true;
 	}
 	PG_CATCH();
 	{
-		failed = true;
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(TopMemoryContext);
 		EmitErrorReport();
@@ -226,21 +230,25 @@ serve(void)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+	return done;
+}
 
-	failures = failed ? failures + 1 : 0;
-	if (!failed)
-		return;
-	if (failures >= RECONNECT_AFTER)
-		proc_exit(1);
-	until = clock_read_steady() + RETRY_S * USECS_PER_SEC;
-	while ((now = clock_read_steady()) < until)
-		sleep_and_check((long) ((until - now + 999) / 1000));
+static void
+serve_mark(void)
+{
+	reserve_serve();
+	backfill_serve();
 }
 
 void
 snowflake_worker_main(Datum arg)
 {
 	Reserve    *reserve = &shared->reserve;
+	MemoryContext context;
+	RegistryWait wait = {PGINVALID_SOCKET, 0, -1};
+	bool		is_asked = true;	/* to read the mark at the start */
+	int			failures = 0;	/* in a row */
+	int64		retry_at = 0;	/* on the steady clock */
 
 	/*
 	 * No cancelling: a commit whose wait for a synchronous standby was
@@ -257,14 +265,16 @@ snowflake_worker_main(Datum arg)
 	pg_atomic_write_u32(&reserve->worker, (uint32) MyProcNumber);
 	pg_memory_barrier();
 
-	if (reserve->started)
-		sleep_until_asked();
+	while (reserve->started && !reserve_is_asked() && !lease_is_used())
+		sleep_and_check(&wait);
 	reserve->started = true;
 
 	BackgroundWorkerInitializeConnection(snowflake_database, NULL, 0);
 	override_settings();
 	before_shmem_exit(close_mark, (Datum) 0);
 	home_idle();
+	context = AllocSetContextCreate(TopMemoryContext, "snowflake worker",
+									ALLOCSET_DEFAULT_SIZES);
 
 	/*
 	 * Look whether something is asked for before each sleep: the latch may
@@ -272,7 +282,34 @@ snowflake_worker_main(Datum arg)
 	 */
 	for (;;)
 	{
-		serve();
-		sleep_until_asked();
+		int64		pause;
+
+		if (is_asked && clock_read_steady() >= retry_at)
+		{
+			MemoryContextSwitchTo(context);
+			if (attempt(serve_mark))
+				failures = 0;
+			else if (++failures >= RECONNECT_AFTER)
+				proc_exit(1);
+			else
+				retry_at = clock_read_steady() + RETRY_S * USECS_PER_SEC;
+		}
+
+		MemoryContextSwitchTo(context);
+		if (!attempt(registry_serve))
+			registry_pause();
+		MemoryContextReset(context);
+
+		registry_wait(&wait);
+		is_asked = reserve_is_asked();
+		if (is_asked)
+		{
+			pause = Max((retry_at - clock_read_steady() + 999) / 1000, 0);
+			if (wait.timeout_ms < 0 || pause < wait.timeout_ms)
+				wait.timeout_ms = (long) pause;
+		}
+		if (wait.timeout_ms != 0)
+			sleep_and_check(&wait);
+		is_asked = reserve_is_asked();
 	}
 }

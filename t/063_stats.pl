@@ -126,7 +126,7 @@ SQL
 # hops: one session draws more than a slot has in a millisecond
 my $hops = stat_of('hops');
 $node->safe_psql('postgres', 'SELECT count(*) FROM snowflake_nextval(300000)');
-cmp_ok(stat_of('hops'), '>', $hops + 50, 'and goes on to others, which is counted');
+cmp_ok(stat_of('hops'), '>', $hops, 'a burst goes on to other slots, which is counted');
 is(slots_sum(), 1_041_000, 'what it drew from the others is theirs');
 
 # backfilling is counted apart

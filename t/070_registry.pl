@@ -36,19 +36,19 @@ sub new_registry
 # The token that the tests know a server by.
 sub token { return sprintf '00000000-0000-0000-0000-%012d', $_[0]; }
 
-# How server number $server asks.  In %opts: held, max_node, ttl, clock (so many
-# seconds from the real time), token (an expression).
+# How server number $server asks.  In %opts: held, remaining (seconds), max_node, ttl,
+# clock (so many seconds from the real time), token (an expression).
 sub request
 {
 	my ($server, %opts) = @_;
 	my $ttl = $opts{ttl} // 600;
 	my $clock = time() + ($opts{clock} // 0);
 
-	return sprintf 'snowflake_lease_node(token => %s, held => %s, held_token => NULL,'
+	return sprintf 'snowflake_lease_node(token => %s, held => %s, held_token => NULL, remaining => %s,'
 	  . q{ instance => '', max_node => %d, lease_ttl => '%d s', mark => %.0f, clock => to_timestamp(%.6f),}
 	  . q{ clock_offset => NULL, layout => 'L', host => 'server%d', port => 5432, system_identifier => 1)},
 	  $opts{token} // "'" . token($server) . "'", $opts{held} // 'NULL',
-	  $opts{max_node} // 1023, $ttl, ($clock + $ttl) * 1e6, $clock, $server;
+	  defined $opts{remaining} ? "'$opts{remaining} s'" : 'NULL', $opts{max_node} // 1023, $ttl, ($clock + $ttl) * 1e6, $clock, $server;
 }
 
 sub ask_sql
@@ -413,11 +413,11 @@ $standby->promote;
 my $closed = qr/^the registry gives out no node numbers until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC$/;
 like(ask($standby, 20), $closed, 'promoted: others are told until when');
 cmp_ok($standby->safe_psql('postgres', ask_sql('timeline', 20)), 'gt', $timeline, 'and the timeline is a later one');
-is(ask($standby, 0, held => 0), '0', 'who has a number goes on');
-like(ask($standby, 1), $closed, 'whose lease had run out does not: another may have got the number');
-is(ask($standby, 11, held => 1), '1', 'as one did, and goes on');
-is(ask($standby, 12, held => 3), '3', 'and so does the one with the new number');
-like(ask($standby, 1, held => 1), $closed, 'who has a number is not pushed aside');
+is(ask($standby, 0, held => 0, remaining => 1), '0', 'who has a number goes on');
+like(ask($standby, 1, held => 1, remaining => 0), $closed, 'whose lease had run out does not: another may have got the number');
+is(ask($standby, 11, held => 1, remaining => 1), '1', 'as one did, and goes on');
+is(ask($standby, 12, held => 3, remaining => 1), '3', 'and so does the one with the new number');
+like(ask($standby, 1, held => 1, remaining => 1), $closed, 'who has a number is not pushed aside');
 is($standby->safe_psql('postgres', 'SELECT string_agg(node || host, $$ $$ ORDER BY node) FROM snowflake_nodes'),
 	'0server0 1server11 2server2 3server12', 'all are known again');
 
@@ -446,7 +446,7 @@ $registry->command_ok([ 'pg_restore', '-U', 'owner', '--exit-on-error', '-d', $r
 my $leases = 'SELECT string_agg(l::text, $$ $$) FROM snowflake_lease AS l';
 is($registry->safe_psql('restored', $leases), $registry->safe_psql('registry', $leases), 'with its leases');
 like($registry->safe_psql('restored', ask_sql($number, 2), extra_params => [ '-U', 'server' ]), $closed, 'it is closed at first');
-is($registry->safe_psql('restored', ask_sql($number, 1, held => 0), extra_params => [ '-U', 'server' ]), '0', 'but who has a number goes on');
+is($registry->safe_psql('restored', ask_sql($number, 1, held => 0, remaining => 1), extra_params => [ '-U', 'server' ]), '0', 'but who has a number goes on');
 is($registry->safe_psql('registry', ask_sql($number, 2)), '1', 'the one that was dumped is not closed');
 
 # into the same database anew

@@ -1,0 +1,469 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.c
+ *		The node number of this server, where it is leased from a registry.
+ *
+ * What is leased is a number, until a deadline by the steady clock, and a
+ * mark: IDs with this number may be issued only at times below.  registry.c
+ * gets both from the registry; here is what they mean to this server.
+ *
+ * There are two fences.  Past the deadline nothing is issued.  And nothing is
+ * issued at or above the mark, while whoever gets the number later issues
+ * nothing below it (its floor).  The second alone keeps IDs unique, also when a
+ * backend sleeps for an hour between looking at the deadline and taking an
+ * ID, or a clock is wrong.
+ *
+ * The published limit (reserve.c) is below the mark, so backends that look at
+ * that look at the mark too.  They read the limit first and the number then.
+ * When the number changes, the worker
+ *
+ *	1. remembers it with its floor in the home database, and commits;
+ *	2. raises the words to the limit so far, and to the floor: of what could be
+ *	   issued with the old number, nothing is left;
+ *	3. publishes the number, and after it a limit for it.
+ *
+ * So no ID has the old number and a time above the old limit, nor the new
+ * number and a time below.
+ *
+ * The lease is remembered in the home database, so that a restart can go on
+ * with it while the registry is away: if it is the same boot of the same
+ * machine, since only then the deadline means something, and the same data
+ * directory, as a copy of it must not go on with the number of the original.
+ *
+ * Locking: see shmem.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "storage/fd.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "alarm.h"
+#include "clock.h"
+#include "compat.h"
+#include "home.h"
+#include "lease.h"
+#include "reserve.h"
+
+#define TABLE		HOME_EXTENSION ".lease"
+
+/* How the kernel names this boot of the machine. */
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+
+/* From the server's timestamps to marks. */
+#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+bool
+lease_is_valid(void)
+{
+	uint64		deadline;
+
+	if (!lease_is_used())
+		return true;
+	deadline = pg_atomic_read_u64(&shared->lease.deadline);
+	return deadline != 0 && (uint64) clock_read_steady() < deadline;
+}
+
+bool
+lease_covers(uint64 time)
+{
+	return !lease_is_used() ||
+		time < reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark), false);
+}
+
+TimestampTz
+lease_ends_at(void)
+{
+	uint64		deadline = pg_atomic_read_u64(&shared->lease.deadline);
+
+	if (!lease_is_used() || deadline == 0)
+		return DT_NOBEGIN;
+	return GetCurrentTimestamp() + ((int64) deadline - clock_read_steady());
+}
+
+void
+lease_describe(char **detail, char **hint)
+{
+	Lease	   *lease = &shared->lease;
+	char		error[LEASE_ERROR_SIZE];
+	char		error_hint[LEASE_ERROR_SIZE];
+	int			node = lease_node();
+	TimestampTz ends = lease_ends_at();
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	strlcpy(error, lease->error, sizeof(error));
+	strlcpy(error_hint, lease->hint, sizeof(error_hint));
+	LWLockRelease(shared->lock);
+
+	if (lease_is_valid())
+		*detail = psprintf("This server is node %d until %s, as leased from the registry.%s%s",
+						   node, timestamptz_to_str(ends),
+						   error[0] != '\0' ? " " : "", error);
+	else if (node >= 0 && !TIMESTAMP_IS_NOBEGIN(ends))
+		*detail = psprintf("The lease of node number %d ended at %s.%s%s",
+						   node, timestamptz_to_str(ends),
+						   error[0] != '\0' ? " " : "", error);
+	else
+		*detail = pstrdup(error[0] != '\0' ? error :
+						  "The background worker has not had an answer from the registry yet.");
+	*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
+					"The background worker goes on asking the registry, \"snowflake.registry\". Or give this server a number that no other server has, with \"snowflake.node_id\".");
+}
+
+void
+lease_wait(uint64 time, Wait *wait)
+{
+	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		ms;
+	uint64		left_out;
+	char	   *detail;
+	char	   *hint;
+
+	CHECK_FOR_INTERRUPTS();
+	if (left_ms <= 0)
+	{
+		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
+		lease_describe(&detail, &hint);
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 lease_is_valid() ?
+				 errmsg("cannot generate a snowflake ID: the clock is ahead of what the lease of the node number allows") :
+				 errmsg("cannot generate a snowflake ID: this server has no node number at the moment"),
+				 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
+						   detail, snowflake_max_wait),
+				 errhint("%s", hint)));
+	}
+
+	if (wait_is_long(wait, WAIT_NODE, &ms, &left_out))
+	{
+		lease_describe(&detail, &hint);
+		ereport(LOG,
+				(errmsg("process %d still waits for a node number, to draw a snowflake ID, after " INT64_FORMAT " ms",
+						MyProcPid, ms),
+				 errdetail("%s%s", detail, alarm_left_out(left_out)),
+				 errhint("%s", hint)));
+	}
+
+	wait_begin(wait, WAIT_NODE);
+	ConditionVariablePrepareToSleep(&shared->reserve.changed);
+	if (!lease_is_valid() || !lease_covers(time))
+		(void) ConditionVariableTimedSleep(&shared->reserve.changed,
+										   Min(left_ms, WAIT_SLICE_MS),
+										   wait_event(WAIT_NODE));
+	ConditionVariableCancelSleep();
+	wait_end(wait, WAIT_NODE);
+}
+
+/*
+ * The worker's part
+ */
+
+/*
+ * What this server is: not the same for a copy of its data directory, nor
+ * after the machine was booted, nor after a promotion or a recovery to an
+ * earlier time.  '' where that cannot be known, which is the same as nothing.
+ */
+const char *
+lease_instance(void)
+{
+	static char *instance = NULL;
+	char		boot_id[64];
+	struct stat st;
+	FILE	   *file;
+
+	if (instance != NULL)
+		return instance;
+
+	file = AllocateFile(BOOT_ID_FILE, "r");
+	if (file == NULL)
+		return "";
+	if (fgets(boot_id, sizeof(boot_id), file) == NULL)
+		boot_id[0] = '\0';
+	FreeFile(file);
+	boot_id[strcspn(boot_id, "\n")] = '\0';
+	if (boot_id[0] == '\0' || stat(DataDir, &st) != 0)
+		return "";
+
+	instance = MemoryContextStrdup(TopMemoryContext,
+								   psprintf("boot %s, device %llu, inode %llu, timeline %u, %s",
+											boot_id,
+											(unsigned long long) st.st_dev,
+											(unsigned long long) st.st_ino,
+											GetWALInsertionTimeLine(),
+											DataDir));
+	return instance;
+}
+
+/*
+ * The secret of this start of the server, by which the registry knows it.
+ */
+const char *
+lease_token(void)
+{
+	Lease	   *lease = &shared->lease;
+	pg_uuid_t	uuid;
+
+	if (lease->token[0] == '\0')
+	{
+		if (!pg_strong_random(uuid.data, UUID_LEN))
+			elog(ERROR, "could not generate random values");
+		strlcpy(lease->token,
+				DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&uuid))),
+				sizeof(lease->token));
+	}
+	return lease->token;
+}
+
+/*
+ * The number that the server has, or had before it stopped, -1 for none; and
+ * the token that it had it with before this start, '' for none.
+ */
+int
+lease_held(const char **token)
+{
+	Lease	   *lease = &shared->lease;
+	int			node = (int) pg_atomic_read_u32(&lease->node);
+
+	*token = lease->recalled_token;
+	return node >= 0 ? node : lease->recalled_node;
+}
+
+/*
+ * Ahead of all IDs that can be issued until the deadline.
+ */
+int64
+lease_wanted_mark(void)
+{
+	TimestampTz from = clock_read();
+	TimestampTz last;
+	uint64		unit;
+
+	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
+		from = Max(from, last);
+	return from + UNIX_EPOCH_US + snowflake_lease_ttl * INT64CONST(1000);
+}
+
+static void
+begin(const char *activity)
+{
+	home_begin(activity);
+
+	/* it is for this server only */
+	home_run_plain("SET LOCAL synchronous_commit = local");
+}
+
+/*
+ * Remember the lease in the home database.  Not each renewal, which would let
+ * an idle server write: when the token or the number is a new one, when a
+ * quarter of the time is gone and IDs were drawn since, and at a shutdown.
+ */
+static void
+remember(const Grant *grant)
+{
+	if (!OidIsValid(get_extension_oid(HOME_EXTENSION, true)))
+		home_run_plain("CREATE EXTENSION " HOME_EXTENSION);
+	home_run_plain("DELETE FROM " TABLE);
+	home_run_plain(psprintf("INSERT INTO " TABLE " (node, deadline, mark, floor, token, instance)"
+							" VALUES (%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s)",
+							grant->node, grant->deadline, grant->mark, grant->floor,
+							quote_literal_cstr(lease_token()),
+							quote_literal_cstr(lease_instance())));
+}
+
+static void
+note_remembered(const Grant *grant)
+{
+	shared->lease.remembered_deadline = grant->deadline;
+	strlcpy(shared->lease.remembered_token, shared->lease.token,
+			sizeof(shared->lease.remembered_token));
+}
+
+static void
+current_grant(Grant *grant)
+{
+	Lease	   *lease = &shared->lease;
+
+	grant->node = (int) pg_atomic_read_u32(&lease->node);
+	grant->deadline = (int64) pg_atomic_read_u64(&lease->deadline);
+	grant->mark = (int64) pg_atomic_read_u64(&lease->mark);
+	grant->floor = lease->floor;
+}
+
+void
+lease_remember(void)
+{
+	Lease	   *lease = &shared->lease;
+	Grant		grant;
+	uint64		last;
+
+	current_grant(&grant);
+	(void) reserve_last_time(&last);
+	if (grant.node < 0 || grant.deadline == 0 ||
+		(strcmp(lease->remembered_token, lease->token) == 0 &&
+		 (last == lease->remembered_last ||
+		  grant.deadline - lease->remembered_deadline <
+		  snowflake_lease_ttl * INT64CONST(1000) / 4)))
+		return;
+
+	begin("remembering the lease of the node number");
+	remember(&grant);
+	home_commit();
+	note_remembered(&grant);
+	lease->remembered_last = last;
+}
+
+/*
+ * Need not succeed, so it waits for no lock.
+ */
+void
+lease_remember_at_exit(void)
+{
+	RangeVar   *name;
+	Grant		grant;
+
+	current_grant(&grant);
+	if (grant.node < 0 || grant.deadline == 0)
+		return;
+
+	AbortOutOfAnyTransaction();
+	begin("remembering the lease of the node number");
+	name = makeRangeVar(pstrdup(HOME_EXTENSION), pstrdup("lease"), -1);
+	if (OidIsValid(RangeVarGetRelidExtended(name, RowExclusiveLock,
+											RVR_MISSING_OK | RVR_SKIP_LOCKED,
+											NULL, NULL)))
+		remember(&grant);
+	SPI_finish();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+/*
+ * Go on with what was granted.  The same number with a higher floor is as good
+ * as another number: somebody else had it in between.
+ */
+void
+lease_take(const Grant *grant)
+{
+	Lease	   *lease = &shared->lease;
+	int			before = (int) pg_atomic_read_u32(&lease->node);
+
+	if (grant->node != before || grant->floor > lease->floor)
+	{
+		Grant		taken = *grant;
+
+		/* the floor of the number is that from when it was given */
+		if (grant->node == lease->recalled_node)
+			taken.floor = Max(taken.floor, lease->recalled_floor);
+
+		begin("remembering the lease of the node number");
+		remember(&taken);
+		home_commit();
+		note_remembered(&taken);
+		lease->floor = taken.floor;
+
+		pg_atomic_write_u64(&lease->deadline, 0);
+		reserve_begin_anew(taken.floor);
+		pg_atomic_write_u64(&lease->mark, (uint64) taken.mark);
+		pg_atomic_write_u32(&lease->node, (uint32) taken.node);
+		pg_write_barrier();
+	}
+	else
+		shmem_raise(&lease->mark, (uint64) grant->mark);
+
+	lease_note_error("", "");
+	reserve_publish_again();
+	pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
+	ConditionVariableBroadcast(&shared->reserve.changed);
+
+	if (grant->node != before)
+		ereport(LOG,
+				(before < 0 ?
+				 errmsg("this server has leased the snowflake node number %d", grant->node) :
+				 errmsg("this server has leased the snowflake node number %d, and is node %d no more",
+						grant->node, before)));
+}
+
+void
+lease_lose(const char *reason, const char *hint)
+{
+	bool		had = lease_is_valid();
+	bool		is_due;
+	uint64		left_out;
+
+	pg_atomic_write_u64(&shared->lease.deadline, 0);
+	lease_note_error(reason, hint);
+
+	is_due = alarm_is_due(ALARM_REGISTRY, &left_out);
+	if (had || is_due)
+		ereport(WARNING,
+				(had ?
+				 errmsg("this server issues no more snowflake IDs as node %d", lease_node()) :
+				 errmsg("could not lease a snowflake node number"),
+				 errdetail("%s%s", reason, alarm_left_out(left_out)),
+				 hint[0] != '\0' ? errhint("%s", hint) : 0));
+}
+
+void
+lease_note_error(const char *error, const char *hint)
+{
+	Lease	   *lease = &shared->lease;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	strlcpy(lease->error, error, sizeof(lease->error));
+	strlcpy(lease->hint, hint, sizeof(lease->hint));
+	LWLockRelease(shared->lock);
+}
+
+/*
+ * At start: go on with what is remembered, if it is of this boot of this
+ * machine and there is time left.  Else the registry may still know this
+ * server by its token of then.
+ */
+void
+lease_recall(void)
+{
+	Lease	   *lease = &shared->lease;
+	Grant		grant = {0};
+	bool		is_ours = false;
+
+	if (lease->recalled)
+		return;
+
+	begin("reading the lease of the node number");
+	if (OidIsValid(get_extension_oid(HOME_EXTENSION, true)) &&
+		home_run("SELECT node, deadline, mark, floor, token::text, instance = $1 FROM " TABLE,
+				 TEXTOID, CStringGetTextDatum(lease_instance()),
+				 InvalidOid, (Datum) 0) > 0)
+	{
+		grant.node = DatumGetInt32(home_result(1));
+		grant.deadline = DatumGetInt64(home_result(2));
+		grant.mark = DatumGetInt64(home_result(3));
+		grant.floor = DatumGetInt64(home_result(4));
+		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
+				sizeof(lease->recalled_token));
+		is_ours = DatumGetBool(home_result(6)) && lease_instance()[0] != '\0';
+		lease->recalled_node = grant.node;
+		lease->recalled_floor = grant.floor;
+	}
+	home_commit();
+	lease->recalled = true;
+
+	/* the registry takes it from there: that has the token */
+	if (is_ours && clock_read_steady() < grant.deadline)
+		lease_take(&grant);
+}

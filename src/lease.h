@@ -1,0 +1,98 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.h
+ *		The node number of this server: configured, or leased from a registry.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_LEASE_H
+#define SNOWFLAKE_LEASE_H
+
+#include "settings.h"
+#include "shmem.h"
+#include "waits.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * For who draws IDs
+ */
+
+/* Is the number leased, and not configured? */
+static inline bool
+lease_is_used(void)
+{
+	return snowflake_node_id == NODE_ID_UNSET &&
+		snowflake_layout.bits[FIELD_NODE] > 0 &&
+		snowflake_registry[0] != '\0';
+}
+
+/*
+ * This server's number; -1 when it has none.
+ *
+ * For an ID, read it after it was seen that its time is reserved: so it is the
+ * number that this was reserved with, or a later one.
+ */
+static inline int
+lease_node(void)
+{
+	if (!lease_is_used() || shared == NULL)
+		return snowflake_layout.bits[FIELD_NODE] > 0 ? snowflake_node_id : 0;
+	pg_read_barrier();
+	return (int) pg_atomic_read_u32(&shared->lease.node);
+}
+
+/* May IDs be issued with the number that the server has? */
+extern bool lease_is_valid(void);
+
+/* Is this the time of an ID that the lease allows? */
+extern bool lease_covers(uint64 time);
+
+/*
+ * Sleep until IDs may be issued at a time, or for a while.  Can be interrupted.
+ * Raises an ERROR with the reason when there is no time left to wait.
+ */
+extern void lease_wait(uint64 time, Wait *wait);
+
+/* Why there is no number, or how long there is one, for a DETAIL and a HINT. */
+extern void lease_describe(char **detail, char **hint);
+
+/* Until when, by the server's clock; DT_NOBEGIN for none. */
+extern TimestampTz lease_ends_at(void);
+
+/*
+ * For the worker
+ */
+
+/*
+ * What the registry has granted: a number, and that IDs may be issued with it
+ * from now until the deadline, by the steady clock, and only at times from the
+ * floor on and below the mark, in microseconds since 1970.
+ */
+typedef struct Grant
+{
+	int			node;
+	int64		deadline;
+	int64		mark;
+	int64		floor;
+} Grant;
+
+/* What this server says of itself: see lease.c. */
+extern const char *lease_instance(void);
+extern const char *lease_token(void);
+
+extern int	lease_held(const char **token);
+
+/* The mark to ask for. */
+extern int64 lease_wanted_mark(void);
+
+extern void lease_recall(void);
+extern void lease_take(const Grant *grant);
+extern void lease_lose(const char *reason, const char *hint);
+extern void lease_remember(void);
+extern void lease_remember_at_exit(void);
+extern void lease_note_error(const char *error, const char *hint);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_LEASE_H */
