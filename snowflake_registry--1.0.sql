@@ -218,7 +218,7 @@ BEGIN ATOMIC
                           WHERE r.closed_until > pg_catalog.statement_timestamp()))
       AND (l.layout = snowflake_lease_node.layout
            OR NOT EXISTS (SELECT FROM snowflake_lease AS p
-                          WHERE p.node <> l.node AND p.token IS NOT NULL
+                          WHERE p.node <> l.node
                             AND p.expires_at >= pg_catalog.statement_timestamp()
                             AND p.layout <> snowflake_lease_node.layout));
 
@@ -256,7 +256,7 @@ BEGIN ATOMIC
       AND c.node BETWEEN 0 AND max_node
       AND NOT EXISTS (SELECT FROM snowflake_lease AS p
                       WHERE p.token = snowflake_lease_node.token
-                         OR p.token IS NOT NULL AND p.layout <> snowflake_lease_node.layout
+                         OR p.layout <> snowflake_lease_node.layout
                             AND p.expires_at >= pg_catalog.statement_timestamp())
       AND NOT EXISTS (SELECT FROM snowflake_lease AS p
                       WHERE p.node = c.node
@@ -302,7 +302,7 @@ BEGIN ATOMIC
                             pg_catalog.row_number() OVER (ORDER BY h.node) AS place
                         FROM snowflake_lease AS h
                         WHERE CASE WHEN p.strangers > 0
-                                   THEN h.layout <> snowflake_lease_node.layout AND h.token IS NOT NULL
+                                   THEN h.layout <> snowflake_lease_node.layout
                                         AND h.expires_at >= pg_catalog.statement_timestamp()
                                    ELSE h.node <= max_node END) AS h)
              ELSE 'It was by the holder of the free node number, or by this server itself.' END,

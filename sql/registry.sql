@@ -126,6 +126,11 @@ SELECT mark AS floor FROM snowflake_lease WHERE node = 0 \gset
 SELECT node, floor = :floor AS floor FROM ask(7);
 SELECT node, refusal FROM ask(1, held => 0);
 SELECT node, refusal FROM ask(7, held => 0);
+-- also with a mark that is not
+SELECT age(0, '11 min');
+SELECT mark AS floor FROM snowflake_lease WHERE node = 0 \gset
+SELECT node, floor = :floor AS floor, granted = :floor AS granted
+FROM snowflake_lease_node(repeat('8', 32)::uuid, NULL, NULL, NULL, '', 3, '10 min', 1, now(), NULL, 'layout A', NULL, NULL, NULL);
 -- the clock of the claimant has to be past the mark as well
 SELECT age(2, '601 s');
 SELECT node, refusal FROM ask(2, ahead => '-10 s');
@@ -190,6 +195,7 @@ SELECT node, seen(refusal) AS refusal FROM ask(2, held => 1, remaining => '-1 s'
 SELECT node, seen(refusal) AS refusal FROM ask(2, remaining => '1 s');
 SELECT node, seen(refusal) AS refusal FROM ask(3, held => 2);
 SELECT node, seen(refusal) AS refusal FROM ask(3, held => 2, held_token => 3);
+SELECT node, seen(refusal) AS refusal FROM ask(6, held => 3);
 -- a server that the number was given to, which is not known here
 SELECT node, floor, seen(refusal) AS refusal FROM ask(6, held => 3, remaining => '1 s');
 SELECT mark AS floor FROM snowflake_lease WHERE node = 2 \gset
