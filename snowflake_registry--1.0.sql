@@ -136,7 +136,7 @@ REVOKE ALL ON FUNCTION snowflake_lease_fault(uuid, text, integer, interval, bigi
 -- Being VOLATILE, it takes a new snapshot for each statement: what is below
 -- the lock sees what was committed while waiting for it.  (In a transaction
 -- that is REPEATABLE READ it does not, and ends with a serialization failure.)
--- That snowflake_registry has but one row, the planner sees by "only_row".
+-- That snowflake_registry has but one row, the planner learns from LIMIT 1.
 --
 CREATE FUNCTION snowflake_lease_node(
     token uuid,
@@ -245,14 +245,13 @@ BEGIN ATOMIC
              ELSE (extract(epoch FROM r.closed_until + interval '10 s') * 1000000.0)::bigint END,
         snowflake_lease_node.mark,
         coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
-    FROM snowflake_registry AS r,
+    FROM (SELECT r.closed_until FROM snowflake_registry AS r LIMIT 1) AS r,
         (SELECT held
          UNION ALL
          SELECT pg_catalog.generate_series(0, (SELECT pg_catalog.count(*)::integer FROM snowflake_lease))) AS c (node)
     WHERE snowflake_lease_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
               snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
               snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
-      AND r.only_row
       AND c.node BETWEEN 0 AND max_node
       AND NOT EXISTS (SELECT FROM snowflake_lease AS p
                       WHERE p.token = snowflake_lease_node.token
@@ -315,7 +314,7 @@ BEGIN ATOMIC
               snowflake_lease_fault(token, instance, max_node, lease_ttl, mark, clock, clock_offset, layout),
               snowflake_registry_timeline()
           FROM snowflake_registry AS r
-          WHERE r.only_row) AS r (closed_until, closed, fault, timeline)
+          LIMIT 1) AS r (closed_until, closed, fault, timeline)
     CROSS JOIN
          (SELECT pg_catalog.count(*) FILTER (WHERE p.peer)::integer,
               pg_catalog.avg(p.clock_offset) FILTER (WHERE p.peer),
