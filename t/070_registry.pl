@@ -36,8 +36,8 @@ sub new_registry
 # The token that the tests know a server by.
 sub token { return sprintf '00000000-0000-0000-0000-%012d', $_[0]; }
 
-# How server number $server asks.  In %opts: held, remaining (seconds), max_node, ttl,
-# clock (so many seconds from the real time), token (an expression).
+# How server number $server asks.  In %opts: held, remaining (seconds), max_node,
+# ttl, clock (so many seconds from the real time), token (an expression).
 sub request
 {
 	my ($server, %opts) = @_;
@@ -48,7 +48,8 @@ sub request
 	  . q{ instance => '', max_node => %d, lease_ttl => '%d s', mark => %.0f, clock => to_timestamp(%.6f),}
 	  . q{ clock_offset => NULL, layout => 'L', host => 'server%d', port => 5432, system_identifier => 1)},
 	  $opts{token} // "'" . token($server) . "'", $opts{held} // 'NULL',
-	  defined $opts{remaining} ? "'$opts{remaining} s'" : 'NULL', $opts{max_node} // 1023, $ttl, ($clock + $ttl) * 1e6, $clock, $server;
+	  defined $opts{remaining} ? "'$opts{remaining} s'" : 'NULL',
+	  $opts{max_node} // 1023, $ttl, ($clock + $ttl) * 1e6, $clock, $server;
 }
 
 sub ask_sql
@@ -101,6 +102,8 @@ sub wait_for_waiter
 	return;
 }
 
+# This one has the real clock: a server that waits for locks may crash under
+# libfaketime, in malloc(), as its signal handlers look at the clock as well.
 my $registry = new_registry('registry');
 
 #
@@ -108,8 +111,7 @@ my $registry = new_registry('registry');
 #
 $registry->safe_psql('postgres', 'CREATE TABLE claims (token uuid, node integer, refusal text, refusal_detail text)');
 
-# Files for pgbench: a claim by a new server, or by one that is known, and a
-# renewal.
+# A file for pgbench: a claim, with what it is told going to the table.
 sub claim_file
 {
 	my ($token) = @_;
@@ -129,6 +131,7 @@ sub pgbench
 		[ $registry->installed_command('pgbench'), '-n', @options, '-f', $file, $registry->connstr('postgres') ],
 		'<', '/dev/null', '>&', "$file.log");
 }
+
 my $claims = claim_file('gen_random_uuid()');
 my $renewals = PostgreSQL::Test::Utils::tempdir() . '/renewals.sql';
 append_to_file($renewals,
