@@ -443,13 +443,16 @@ $registry->safe_psql('postgres', 'CREATE DATABASE registry OWNER owner; CREATE D
 my @owner = (extra_params => [ '-U', 'owner' ]);
 $registry->safe_psql('registry', 'CREATE EXTENSION snowflake_registry; GRANT EXECUTE ON FUNCTION snowflake_lease_node TO server', @owner);
 is($registry->safe_psql('registry', ask_sql($number, 1), extra_params => [ '-U', 'server' ]), '0', 'a registry of a role that is no superuser');
+$registry->safe_psql('registry', q(UPDATE snowflake_registry SET closed_until = now() + interval '1 day'));
 my $dump = $registry->basedir . '/registry.dump';
 $registry->command_ok([ 'pg_dump', '-U', 'owner', '-Fc', '-f', $dump, '-d', $registry->connstr('registry') ], 'its owner dumps it');
 $registry->command_ok([ 'pg_restore', '-U', 'owner', '--exit-on-error', '-d', $registry->connstr('restored'), $dump ], 'and restores it');
+$registry->safe_psql('registry', q(UPDATE snowflake_registry SET closed_until = '-infinity'));
 my $leases = 'SELECT string_agg(l::text, $$ $$) FROM snowflake_lease AS l';
 is($registry->safe_psql('restored', $leases), $registry->safe_psql('registry', $leases), 'with its leases');
 like($registry->safe_psql('restored', ask_sql($number, 2), extra_params => [ '-U', 'server' ]), $closed, 'it is closed at first');
 is($registry->safe_psql('restored', ask_sql($number, 1, held => 0, remaining => 1), extra_params => [ '-U', 'server' ]), '0', 'but who has a number goes on');
+is($registry->safe_psql('restored', q(SELECT closed_until > now() + interval '23 hours' FROM snowflake_registry)), 't', 'not for less time than the one that was dumped was');
 is($registry->safe_psql('registry', ask_sql($number, 2)), '1', 'the one that was dumped is not closed');
 
 # into the same database anew
