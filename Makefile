@@ -36,13 +36,13 @@ OBJS = \
 	src/waits.o \
 	src/worker.o
 
-EXTENSION = snowflake snowflake_home
-DATA = snowflake--1.0.sql snowflake_home--1.0.sql
+EXTENSION = snowflake snowflake_home snowflake_registry
+DATA = snowflake--1.0.sql snowflake_home--1.0.sql snowflake_registry--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark
+REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark registry
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
