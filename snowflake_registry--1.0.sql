@@ -72,6 +72,19 @@ COMMENT ON FUNCTION snowflake_registry_timeline() IS
 
 REVOKE ALL ON FUNCTION snowflake_registry_timeline() FROM PUBLIC;
 
+CREATE FUNCTION snowflake_registry_place()
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (SELECT pg_catalog.concat_ws('/', snowflake_registry_timeline(), d.oid,
+                   'snowflake_lease'::pg_catalog.regclass::oid)
+        FROM pg_catalog.pg_database AS d
+        WHERE d.datname = pg_catalog.current_database());
+
+COMMENT ON FUNCTION snowflake_registry_place() IS
+'where this registry is: the same only in the same database on the same timeline';
+
+REVOKE ALL ON FUNCTION snowflake_registry_place() FROM PUBLIC;
+
 CREATE FUNCTION snowflake_lease_fault(
     token uuid,
     instance text,
@@ -130,7 +143,8 @@ REVOKE ALL ON FUNCTION snowflake_lease_fault(uuid, text, integer, interval, bigi
 --   granted       the mark: nor one that is not below this
 --   registry_clock  when the request arrived
 --   peers, peers_offset  servers with live leases beside this one, and the
---                 mean of their clock_offset
+--                 median of their clock_offset: one clock that is far off
+--                 would take the mean with it
 --   timeline      the registry's system identifier and timeline
 --
 -- Being VOLATILE, it takes a new snapshot for each statement: what is below
@@ -180,10 +194,7 @@ BEGIN ATOMIC
                              least(snowflake_lease_node.lease_ttl, interval '1 day'),
                              interval '10 s')
              ELSE timestamptz '-infinity' END
-    FROM (SELECT pg_catalog.concat_ws('/', snowflake_registry_timeline(), d.oid,
-                     'snowflake_lease'::pg_catalog.regclass::oid)
-          FROM pg_catalog.pg_database AS d
-          WHERE d.datname = pg_catalog.current_database()) AS p (place)
+    FROM (SELECT snowflake_registry_place()) AS p (place)
     WHERE NOT EXISTS (SELECT FROM snowflake_registry AS r WHERE r.place = p.place)
     ON CONFLICT (only_row) DO UPDATE
         SET place = excluded.place,
@@ -193,7 +204,7 @@ BEGIN ATOMIC
     -- Renew, also what has expired but was not given to anybody else.  The
     -- token decides, and is looked at again when the row has changed while
     -- waiting for it.  While closed, somebody else may have got what expired,
-    -- but not what still runs.
+    -- but not what still runs; after it, that may have been and is over.
     UPDATE snowflake_lease AS l
     SET token = snowflake_lease_node.token,
         instance = snowflake_lease_node.instance,
@@ -205,6 +216,11 @@ BEGIN ATOMIC
         renewed_at = pg_catalog.statement_timestamp(),
         expires_at = greatest(l.expires_at, pg_catalog.statement_timestamp() + snowflake_lease_node.lease_ttl),
         lease_ttl = snowflake_lease_node.lease_ttl,
+        floor = greatest(l.floor,
+            (SELECT (extract(epoch FROM r.closed_until + interval '10 s') * 1000000.0)::bigint
+             FROM snowflake_registry AS r
+             WHERE r.closed_until BETWEEN l.renewed_at AND pg_catalog.statement_timestamp()
+               AND l.expires_at < pg_catalog.statement_timestamp())),
         mark = greatest(l.mark, snowflake_lease_node.mark),
         clock_offset = coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
     WHERE (l.token = snowflake_lease_node.token
@@ -308,7 +324,7 @@ BEGIN ATOMIC
         CASE WHEN l.node IS NOT NULL OR r.fault IS NOT NULL THEN NULL
              WHEN r.closed THEN 'Wait until then.'
              WHEN p.strangers > 0 THEN 'Give all servers of a registry the same layout and epoch.'
-             WHEN p.taken > max_node THEN 'Wait until a lease has run out, or call snowflake_release_node() in the registry with the number of a server that is stopped for good.'
+             WHEN p.taken > max_node THEN 'Wait until a lease has run out. Of a server that is stopped for good, snowflake_release_node(node, issued_until) in the registry ends it.'
              ELSE 'Ask again.' END
     FROM (SELECT r.closed_until, r.closed_until > pg_catalog.statement_timestamp(),
               snowflake_lease_fault(token, instance, max_node, lease_ttl, mark, clock, clock_offset, layout),
@@ -317,7 +333,7 @@ BEGIN ATOMIC
           LIMIT 1) AS r (closed_until, closed, fault, timeline)
     CROSS JOIN
          (SELECT pg_catalog.count(*) FILTER (WHERE p.peer)::integer,
-              pg_catalog.avg(p.clock_offset) FILTER (WHERE p.peer),
+              pg_catalog.percentile_cont(0.5) WITHIN GROUP (ORDER BY p.clock_offset) FILTER (WHERE p.peer),
               pg_catalog.count(*) FILTER (WHERE p.peer AND p.layout <> snowflake_lease_node.layout),
               pg_catalog.count(*) FILTER (WHERE p.taken)
           FROM (SELECT p.clock_offset, p.layout,
@@ -336,9 +352,34 @@ COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, in
 
 REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) FROM PUBLIC;
 
+-- For where the registry was promoted and has lost nothing, as only
+-- synchronous standbys are promoted: it need not close.
+CREATE FUNCTION snowflake_open_registry()
+RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
+BEGIN ATOMIC
+    WITH opened AS (
+        UPDATE snowflake_registry AS r
+        SET place = p.place,
+            closed_until = least(r.closed_until, pg_catalog.statement_timestamp())
+        FROM (SELECT snowflake_registry_place()) AS p (place)
+        WHERE r.place <> p.place OR r.closed_until > pg_catalog.statement_timestamp()
+        RETURNING r.place)
+    SELECT EXISTS (SELECT FROM opened);
+END;
+
+COMMENT ON FUNCTION snowflake_open_registry() IS
+'after a promotion that has lost no transaction: give out node numbers at once; false when that is so anyway';
+
+REVOKE ALL ON FUNCTION snowflake_open_registry() FROM PUBLIC;
+
 -- A server that still runs learns of it when it renews next, within seconds,
--- and issues nothing more with the number.  Hence the least mark.
-CREATE FUNCTION snowflake_release_node(node integer)
+-- and issues nothing more with the number.  Until then, and when it does not
+-- reach this registry, it may issue up to its mark.  So that stays, but when
+-- the caller knows better.
+CREATE FUNCTION snowflake_release_node(
+    node integer,
+    issued_until timestamptz DEFAULT 'infinity')
 RETURNS boolean
 LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
@@ -349,18 +390,18 @@ BEGIN ATOMIC
         UPDATE snowflake_lease AS l
         SET token = NULL,
             expires_at = least(l.expires_at, pg_catalog.statement_timestamp()),
-            mark = least(l.mark,
-                (extract(epoch FROM greatest(l.renewed_at, pg_catalog.statement_timestamp())
-                         + greatest(l.clock_offset, interval '0') + interval '10 s') * 1000000.0)::bigint)
+            mark = CASE WHEN pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) > issued_until
+                        THEN greatest((extract(epoch FROM greatest(issued_until, timestamptz '1970-01-01 00:00:00+00')) * 1000000.0)::bigint, l.floor)
+                        ELSE l.mark END
         WHERE l.node = snowflake_release_node.node AND l.token IS NOT NULL
         RETURNING l.node)
     SELECT EXISTS (SELECT FROM released);
 END;
 
-COMMENT ON FUNCTION snowflake_release_node(integer) IS
-'end the lease of a server that is stopped for good, so that its node number is free within seconds; false when the number is not leased';
+COMMENT ON FUNCTION snowflake_release_node(integer, timestamptz) IS
+'end the lease of a node number; it is free when the time that its IDs may have is past, which is issued_until if the caller knows that they are not later; false when the number is not leased';
 
-REVOKE ALL ON FUNCTION snowflake_release_node(integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_release_node(integer, timestamptz) FROM PUBLIC;
 
 -- To be seen by those who may see pg_stat_replication in full.
 CREATE VIEW snowflake_nodes AS

@@ -342,7 +342,7 @@ check_skew(void)
 						offset > 0 ? "ahead of" : "behind",
 						snowflake_max_clock_skew);
 	if (peers > 0 && llabs(peers_offset) - registry.round_trip / 2 > max_us)
-		return psprintf("The %s of this server is " INT64_FORMAT " ms %s the mean of " INT64_FORMAT " other servers; \"snowflake.max_clock_skew\" allows %d ms.",
+		return psprintf("The %s of this server is " INT64_FORMAT " ms %s the median of " INT64_FORMAT " other servers; \"snowflake.max_clock_skew\" allows %d ms.",
 						clock_name(), (int64) llabs(peers_offset) / 1000,
 						peers_offset > 0 ? "ahead of" : "behind",
 						peers, snowflake_max_clock_skew);

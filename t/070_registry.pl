@@ -403,7 +403,7 @@ is(ask($registry, $_), $_, "server $_ claims") foreach 0 .. 2;
 expire($registry, 1);
 $registry->wait_for_catchup($standby, 'replay');
 (undef, undef, $stderr) = $standby->psql('postgres', ask_sql($number, 3), extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-is(psql_error($stderr)->{sqlstate}, '25006', 'a standby gives nothing');
+is(psql_error($stderr)->{sqlstate}, '55000', 'a standby gives nothing');
 $standby->append_conf('postgresql.conf', "primary_conninfo = ''");
 $standby->reload;
 $standby->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_stat_wal_receiver');
@@ -423,6 +423,17 @@ is(ask($standby, 12, held => 3, remaining => 1), '3', 'and so does the one with 
 like(ask($standby, 1, held => 1, remaining => 1), $closed, 'who has a number is not pushed aside');
 is($standby->safe_psql('postgres', 'SELECT string_agg(node || host, $$ $$ ORDER BY node) FROM snowflake_nodes'),
 	'0server0 1server11 2server2 3server12', 'all are known again');
+
+# where it is known that nothing was lost
+my $open = 'SELECT snowflake_open_registry()';
+$standby->safe_psql('postgres', 'BEGIN; CREATE TABLE saved AS TABLE snowflake_registry; CREATE TABLE leases AS TABLE snowflake_lease; COMMIT');
+is($standby->safe_psql('postgres', $open), 't', 'opened by hand');
+is(ask($standby, 20), '4', 'numbers are given at once');
+is($standby->safe_psql('postgres', $open), 'f', 'it was open');
+$standby->safe_psql('postgres', "UPDATE snowflake_registry SET place = 'another'");
+is($standby->safe_psql('postgres', $open), 't', 'opened before anybody has asked');
+is(ask($standby, 21), '5', 'it does not close');
+$standby->safe_psql('postgres', 'BEGIN; TRUNCATE snowflake_registry, snowflake_lease; INSERT INTO snowflake_registry TABLE saved; INSERT INTO snowflake_lease TABLE leases; COMMIT');
 
 # another one that was lost, and is not heard of before the registry opens
 set_clock($standby, 590);
