@@ -389,15 +389,18 @@ sub remove_clone
 	return;
 }
 
-# Let it get a number, and set its clock right or back only then.  What was
-# issued with that number before is ahead of its clock, and must not come again.
+# Let it get a number and draw.  Where a time is given, its clock goes back to
+# that first: of the times from then on somebody else has used some, with that
+# number.
 sub let_draw
 {
-	my ($clone, %opts) = @_;
+	my ($clone, $back_to) = @_;
+	my $now;
 
 	wait_for(sub { sample(); return number_of($clone->{node}) ne '' })
 	  or die "$clone->{name} got no number\n";
-	set_clock($clone->{node}, $clone->{base} - ($opts{back} // 0));
+	$now = time();
+	set_clock($clone->{node}, $clone->{base} + ($back_to // $now) - $now);
 	begin_draws($clone);
 	watch(1);
 	set_clock($clone->{node}, $clone->{base});
@@ -581,22 +584,22 @@ END
 	thaw($_) foreach keys %frozen;
 }
 
-# Its clock is behind, so that the lease ends before the mark is reached.  It
-# draws to the end of its lease.  Who gets its number has a clock that was ahead
-# then and is behind now.
+# Its clock is behind, so that it draws to the end of its lease, which comes
+# before the mark.
 sub cut_off_for_long
 {
 	my $server = choose(@servers);
 	my $clone = clone($server);
+	my $began = time();
 
-	set_clock($server->{node}, $server->{base} - 2);
+	set_clock($server->{node}, $server->{base} - 5);
 	set_network($server, pick('refuse', 'hole', 'hold', 'hold answers'));
 	return (
 		$expired,
 		sub {
 			draws_nothing($server);
 			start_clone($clone, ahead => 1);
-			let_draw($clone, back => 7);
+			let_draw($clone, $began + 0.5);
 			set_clock($server->{node}, $server->{base});
 			set_network($server, 'pass');
 		});
@@ -647,11 +650,12 @@ sub cut_off_and_back
 		sub {
 			start_clone($clone);
 			let_draw($clone);
+			my $drawn = time() - 0.5;
 			remove_clone($clone);
 			watch($expired);
 			set_network($server, 'pass');
 			wait_number($server->{node});
-			set_clock($server->{node}, $server->{base} - $expired - 0.5);
+			set_clock($server->{node}, $server->{base} + $drawn - time());
 			watch(1.5);
 			set_clock($server->{node}, $server->{base});
 		});
