@@ -40,7 +40,6 @@ our @EXPORT = qw(
   wait_for
 );
 
-my $owner = $$;
 my %running;    # processes by pid
 my $program;    # the compiled draw.c
 my $draws = 0;
@@ -56,10 +55,16 @@ $SIG{__DIE__} //= sub {
 # taken note, which may take seconds.  Let orphans be children of the test, so
 # that kill9_postmaster() can take note at once, and a server can start so soon
 # that its IDs would meet those of before.  36 is PR_SET_CHILD_SUBREAPER.
-eval {
-	require 'syscall.ph';
-	syscall(SYS_prctl(), 36, 1, 0, 0, 0) == 0 or die "prctl: $!\n";
-} or note "kill9_postmaster() may take longer: $@";
+sub adopt_orphans
+{
+	eval {
+		require 'syscall.ph';
+		syscall(SYS_prctl(), 36, 1, 0, 0, 0) == 0 or die "prctl: $!\n";
+	} or note "kill9_postmaster() may take longer: $@";
+	return;
+}
+
+adopt_orphans();
 
 #
 # Processes beside the servers.  They end with the test, however it ends.
@@ -87,7 +92,8 @@ sub start_process
 		POSIX::dup2(fileno($err), 2);
 		exec { $command[0] } @command or POSIX::_exit(127);
 	}
-	my $process = { pid => $pid, stdin => $hold, files => $files };
+	my $process =
+	  { pid => $pid, owner => $$, stdin => $hold, files => $files };
 	$running{$pid} = $process;
 	return $process;
 }
@@ -134,13 +140,12 @@ sub said
 
 END
 {
-	if ($$ == $owner)
-	{
-		my $status = $?;
-		kill 'KILL', keys %running;
-		waitpid $_, 0 foreach keys %running;
-		$? = $status;
-	}
+	my $status = $?;
+	my @mine = grep { $running{$_}{owner} == $$ } keys %running;
+
+	kill 'KILL', @mine;
+	waitpid $_, 0 foreach @mine;
+	$? = $status;
 }
 
 # Wait until the function returns true, and return that; or false if it does
