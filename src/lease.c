@@ -361,7 +361,10 @@ lease_take(const Grant *grant)
 	Lease	   *lease = &shared->lease;
 	int			before = (int) pg_atomic_read_u32(&lease->node);
 
-	if (grant->node != before)
+	/* the same number with a higher floor: another server had it meanwhile */
+	bool		is_new = grant->node != before || grant->floor > lease->floor;
+
+	if (is_new)
 	{
 		Grant		taken = *grant;
 
@@ -389,9 +392,9 @@ lease_take(const Grant *grant)
 	pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
 	ConditionVariableBroadcast(&shared->reserve.changed);
 
-	if (grant->node != before)
+	if (is_new)
 		ereport(LOG,
-				(before < 0 ?
+				(before < 0 || before == grant->node ?
 				 errmsg("this server has leased the snowflake node number %d", grant->node) :
 				 errmsg("this server has leased the snowflake node number %d, and is node %d no more",
 						grant->node, before)));
