@@ -96,7 +96,7 @@ lease_ends_at(void)
 	return GetCurrentTimestamp() + ((int64) deadline - clock_read_steady());
 }
 
-void
+bool
 lease_describe(char **detail, char **hint)
 {
 	Lease	   *lease = &shared->lease;
@@ -123,6 +123,7 @@ lease_describe(char **detail, char **hint)
 						  "The background worker has not had an answer from the registry yet.");
 	*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
 					"The background worker goes on asking the registry, \"snowflake.registry\". Or give this server a number that no other server has, with \"snowflake.node_id\".");
+	return error[0] != '\0';
 }
 
 void
@@ -138,7 +139,7 @@ lease_wait(uint64 time, Wait *wait)
 	if (left_ms <= 0)
 	{
 		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
-		lease_describe(&detail, &hint);
+		(void) lease_describe(&detail, &hint);
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 lease_is_valid() ?
@@ -151,7 +152,7 @@ lease_wait(uint64 time, Wait *wait)
 
 	if (wait_is_long(wait, WAIT_NODE, &ms, &left_out))
 	{
-		lease_describe(&detail, &hint);
+		(void) lease_describe(&detail, &hint);
 		ereport(LOG,
 				(errmsg("process %d still waits for a node number, to draw a snowflake ID, after " INT64_FORMAT " ms",
 						MyProcPid, ms),
@@ -353,7 +354,8 @@ lease_remember_at_exit(void)
 }
 
 /*
- * Go on with what was granted.
+ * Go on with what was granted.  The same number with a higher floor is as good
+ * as another number: somebody else had it in between.
  */
 void
 lease_take(const Grant *grant)
@@ -361,10 +363,7 @@ lease_take(const Grant *grant)
 	Lease	   *lease = &shared->lease;
 	int			before = (int) pg_atomic_read_u32(&lease->node);
 
-	/* the same number with a higher floor: another server had it meanwhile */
-	bool		is_new = grant->node != before || grant->floor > lease->floor;
-
-	if (is_new)
+	if (grant->node != before || grant->floor > lease->floor)
 	{
 		Grant		taken = *grant;
 
@@ -392,9 +391,9 @@ lease_take(const Grant *grant)
 	pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
 	ConditionVariableBroadcast(&shared->reserve.changed);
 
-	if (is_new)
+	if (grant->node != before)
 		ereport(LOG,
-				(before < 0 || before == grant->node ?
+				(before < 0 ?
 				 errmsg("this server has leased the snowflake node number %d", grant->node) :
 				 errmsg("this server has leased the snowflake node number %d, and is node %d no more",
 						grant->node, before)));

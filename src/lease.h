@@ -54,8 +54,11 @@ extern bool lease_covers(uint64 time);
  */
 extern void lease_wait(uint64 time, Wait *wait);
 
-/* Why there is no number, or how long there is one, for a DETAIL and a HINT. */
-extern void lease_describe(char **detail, char **hint);
+/*
+ * Why there is no number, or how long there is one, for a DETAIL and a HINT.
+ * Returns whether something is wrong.
+ */
+extern bool lease_describe(char **detail, char **hint);
 
 /* Until when, by the server's clock; DT_NOBEGIN for none. */
 extern TimestampTz lease_ends_at(void);

@@ -183,7 +183,7 @@ reserve_worker_state(char **detail, char **hint)
 	{
 		*detail = pstrdup("The background worker \"snowflake worker\" is not running.");
 		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
-		return WORKER_FAILS;
+		return WORKER_ABSENT;
 	}
 
 	proc = &ProcGlobal->allProcs[worker];
