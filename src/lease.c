@@ -245,19 +245,24 @@ lease_held(const char **token)
 }
 
 /*
- * Ahead of all IDs that can be issued until the deadline, whole time units.
+ * Ahead of all IDs that can be issued until the deadline: to the end of a time
+ * unit, as IDs are issued below the mark in whole ones.
  */
 int64
 lease_wanted_mark(void)
 {
 	TimestampTz from = clock_read();
-	TimestampTz last;
+	TimestampTz until;
+	TimestampTz ts;
 	uint64		unit;
 
-	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
-		from = Max(from, last);
-	return from + UNIX_EPOCH_US + snowflake_lease_ttl * INT64CONST(1000) +
-		snowflake_layout.unit_us;
+	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &ts))
+		from = Max(from, ts);
+	until = from + snowflake_lease_ttl * INT64CONST(1000);
+	unit = reserve_time_of_mark(until + UNIX_EPOCH_US, true);
+	if (clock_timestamp_of_unit(unit, &ts))
+		until = Max(until, ts);
+	return until + UNIX_EPOCH_US;
 }
 
 static void

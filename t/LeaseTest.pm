@@ -19,6 +19,7 @@ use SnowflakeTest;
 
 our @EXPORT = qw(
   new_registry
+  make_registry
   registry_conninfo
   leasing_node
   wait_number
@@ -28,6 +29,7 @@ our @EXPORT = qw(
   set_proxy
   proxy_conninfo
   ids_by_number
+  time_of_id
   in_parallel
 );
 
@@ -48,6 +50,7 @@ max_connections = 40
 shared_buffers = 16MB
 autovacuum = off
 log_statement = none
+restart_after_crash = on
 CONF
 
 # A running registry, in the database "postgres": a server that need not have
@@ -63,14 +66,25 @@ fsync = off
 shared_buffers = 16MB
 CONF
 	$registry->start;
-	$registry->safe_psql('postgres', <<'SQL');
-CREATE EXTENSION snowflake;
-CREATE ROLE snowflake_server LOGIN;
+	$registry->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
+	make_registry($registry, 'postgres');
+	return $registry;
+}
+
+# Let another database of it be one too, which knows nothing of the first.
+sub make_registry
+{
+	my ($registry, $dbname) = @_;
+
+	$registry->safe_psql('postgres', "CREATE DATABASE $dbname")
+	  if $dbname ne 'postgres';
+	$registry->safe_psql($dbname, <<'SQL');
+CREATE EXTENSION snowflake_registry;
 DO $$BEGIN
 	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO snowflake_server', 'snowflake_lease_node'::regproc::regprocedure);
 END$$;
 SQL
-	return $registry;
+	return;
 }
 
 # Where a server finds it.
@@ -181,13 +195,14 @@ sub proxy_conninfo
 }
 
 #
-# IDs of $layout
+# IDs of $layout, or with so many bits for the number
 #
 
 # The IDs of a draw, or a list of them, by number: number => [ ID, ... ].
 sub ids_by_number
 {
-	my ($ids) = @_;
+	my ($ids, $bits) = @_;
+	my $mask = (1 << ($bits // 5)) - 1;
 	my %by_number;
 
 	if (ref $ids eq 'HASH')
@@ -196,16 +211,16 @@ sub ids_by_number
 		$ids = [ map { (split / /)[1] } split /\n/,
 			PostgreSQL::Test::Utils::slurp_file($ids->{ids}) ];
 	}
-	push @{ $by_number{ $_ >> 8 & 31 } }, $_ foreach @{$ids};
+	push @{ $by_number{ $_ >> 8 & $mask } }, $_ foreach @{$ids};
 	return \%by_number;
 }
 
 # The time of an ID, in seconds since 1970.
 sub time_of_id
 {
-	my ($id) = @_;
+	my ($id, $bits) = @_;
 
-	return ($id >> 13) / 1000 + $epoch;
+	return ($id >> 8 + ($bits // 5)) / 1000 + $epoch;
 }
 
 #
