@@ -91,7 +91,7 @@ lease_ends_at(void)
 {
 	uint64		deadline = pg_atomic_read_u64(&shared->lease.deadline);
 
-	if (!lease_is_needed() || deadline == 0)
+	if (!lease_is_used() || deadline == 0)
 		return DT_NOBEGIN;
 	return GetCurrentTimestamp() + ((int64) deadline - clock_read_steady());
 }

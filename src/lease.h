@@ -42,7 +42,7 @@ lease_is_used(void)
 static inline int
 lease_node(void)
 {
-	if (!lease_is_needed() || shared == NULL)
+	if (!lease_is_used() || shared == NULL)
 		return snowflake_layout.bits[FIELD_NODE] > 0 ? snowflake_node_id : 0;
 	pg_read_barrier();
 	return (int) pg_atomic_read_u32(&shared->lease.node);
