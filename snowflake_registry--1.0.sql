@@ -361,7 +361,7 @@ BEGIN ATOMIC
     WITH opened AS (
         UPDATE snowflake_registry AS r
         SET place = p.place,
-            closed_until = least(r.closed_until, pg_catalog.statement_timestamp())
+            closed_until = least(r.closed_until, pg_catalog.statement_timestamp() - interval '10 s')
         FROM (SELECT snowflake_registry_place()) AS p (place)
         WHERE r.place <> p.place OR r.closed_until > pg_catalog.statement_timestamp()
         RETURNING r.place)
