@@ -121,13 +121,14 @@ disconnect(void)
 static void
 give_up(const char *reason)
 {
-	char	   *error = psprintf("The registry could not be asked: %s", reason);
-	int			length = strlen(error);
+	int			length = strlen(reason);
+	char	   *error;
 	uint64		left_out;
 
 	/* libpq ends its messages with a newline */
-	while (length > 0 && error[length - 1] == '\n')
-		error[--length] = '\0';
+	while (length > 0 && strchr("\n.", reason[length - 1]) != NULL)
+		length--;
+	error = psprintf("The registry could not be asked: %.*s.", length, reason);
 
 	disconnect();
 	lease_note_error(error, "");
