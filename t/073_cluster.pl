@@ -27,7 +27,7 @@ use FaultTest;
 use LeaseTest;
 use SnowflakeTest;
 
-my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 8;
+my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 6;
 my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || int rand 2**31;
 
 my $ttl = $LeaseTest::ttl;
@@ -167,7 +167,9 @@ CONF
 		clock => 0);
 
 	$node->safe_psql('postgres', <<'SQL');
-CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), server text NOT NULL);
+CREATE TABLE orders (
+    id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
+    server text NOT NULL);
 CREATE PUBLICATION orders FOR TABLE orders;
 SQL
 	return server('server1', $node, $place, 0);
@@ -931,7 +933,9 @@ is($ledger->duplicates, 0, 'no ID came twice');
 is($ledger->disorder, 0, 'the IDs of a session increase');
 
 # Rows that were committed before a client was told arrive as well.
-my $rows = sum0 map { $_->{node}->safe_psql('postgres', 'SELECT count(*) FROM orders') } @servers;
+my $rows = sum0
+  map { $_->{node}->safe_psql('postgres', 'SELECT count(*) FROM orders') }
+  @servers;
 foreach my $server (@servers)
 {
 	$server->{node}->wait_for_catchup($server->{name});
