@@ -27,7 +27,7 @@ use FaultTest;
 use LeaseTest;
 use SnowflakeTest;
 
-my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 8;
+my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 6;
 my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || int rand 2**31;
 
 my $ttl = $LeaseTest::ttl;
@@ -167,7 +167,9 @@ CONF
 		clock => 0);
 
 	$node->safe_psql('postgres', <<'SQL');
-CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), server text NOT NULL);
+CREATE TABLE orders (
+    id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
+    server text NOT NULL);
 CREATE PUBLICATION orders FOR TABLE orders;
 SQL
 	return server('server1', $node, $place, 0);
@@ -287,6 +289,17 @@ sub wait_flow
 my (%holder, $sampled);
 my $samples = 0;
 
+# The number of a server and how many seconds are left of its lease, or nothing.
+sub lease_of
+{
+	my ($node) = @_;
+
+	return split /\|/, try_sql($node, <<'SQL') // '';
+SELECT node, extract(epoch FROM lease_end - clock_timestamp())
+FROM pg_stat_snowflake WHERE lease_end > clock_timestamp()
+SQL
+}
+
 sub sample
 {
 	return if defined $sampled && time() < $sampled + 0.5;
@@ -294,12 +307,8 @@ sub sample
 	{
 		next if $frozen{ $server->{name} } || !@{ $server->{drawing} };
 		my $before = time();
-		my $result = try_sql($server->{node}, <<'SQL') // '';
-SELECT node, extract(epoch FROM lease_end - clock_timestamp())
-FROM pg_stat_snowflake WHERE lease_end > clock_timestamp()
-SQL
+		my ($number, $left) = lease_of($server->{node});
 		my $after = time();
-		my ($number, $left) = split /\|/, $result;
 
 		next unless defined $left;
 		$samples++;
@@ -919,6 +928,38 @@ foreach my $round (1 .. $rounds)
 }
 
 #
+# A request counts for the lease_ttl that it asked for, also when that is another
+# one by the time that the answer comes.
+#
+{
+	my $server = $servers[0];
+	my $node = $server->{node};
+	my $too_long = '';
+
+	set_network($server, 'hold answers');
+	watch(3.2);    # until one is on its way
+	$node->safe_psql('postgres', q(ALTER SYSTEM SET snowflake.lease_ttl = '1h'));
+	$node->reload;
+	$node->poll_query_until('postgres',
+		q(SELECT current_setting('snowflake.lease_ttl') = '1h'))
+	  or die "not reloaded\n";
+	set_network($server, 'pass');
+	wait_for(
+		sub {
+			my $now = time();
+			my ($number, $left) = lease_of($node);
+			return 0 unless defined $left;
+			my $expires = $registry{primary}->safe_psql('postgres',
+				'SELECT extract(epoch FROM expires_at) FROM snowflake_nodes '
+				  . "WHERE node = $number");
+
+			$too_long = "$left s" if $now + $left > $expires + 0.5;
+			return $too_long ne '' || $left > $ttl;
+		}) or die "the lease does not become longer\n";
+	is($too_long, '', 'no lease is longer than the registry knows');
+}
+
+#
 # The end
 #
 remove_clone($_) foreach @clones;
@@ -931,12 +972,15 @@ is($ledger->duplicates, 0, 'no ID came twice');
 is($ledger->disorder, 0, 'the IDs of a session increase');
 
 # Rows that were committed before a client was told arrive as well.
-my $rows = sum0 map { $_->{node}->safe_psql('postgres', 'SELECT count(*) FROM orders') } @servers;
+my $rows = sum0
+  map { $_->{node}->safe_psql('postgres', 'SELECT count(*) FROM orders') }
+  @servers;
 foreach my $server (@servers)
 {
 	$server->{node}->wait_for_catchup($server->{name});
 }
-is( $subscriber->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM orders'),
+is( $subscriber->safe_psql(
+		'postgres', 'SELECT count(*), count(DISTINCT id) FROM orders'),
 	"$rows|$rows",
 	'all rows are in the one table');
 unlike(slurp_file($subscriber->logfile),
