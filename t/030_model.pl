@@ -1,6 +1,7 @@
-# The protocol of the durable mark, in all orders of its steps: the model
-# checker spin goes through every state of mark.pml.  It must find no ID issued
-# twice, and it must find one as soon as the protocol lacks any of its parts.
+# The protocols of the durable mark and of leased node numbers, in all orders of
+# their steps: the model checker spin goes through every state of mark.pml and
+# of lease.pml.  It must find no ID issued twice, and it must find one as soon
+# as a protocol lacks any of its parts.
 
 use strict;
 use warnings FATAL => 'all';
@@ -11,7 +12,7 @@ use IPC::Run;
 use PostgreSQL::Test::Utils ();
 use Test::More;
 
-my $model = abs_path(dirname(__FILE__) . '/mark.pml');
+my $model;
 
 # More steps than in any run without a loop; spin says when it was too few.
 my $depth = 200_000;
@@ -80,9 +81,10 @@ sub show
 	my ($result) = @_;
 
 	diag($result->{output});
-	return unless -e "$result->{dir}/mark.pml.trail";
+	my ($trail) = glob "$result->{dir}/*.trail";
+	return unless defined $trail;
 	my $steps = run_in($result->{dir}, 'spin', @{ $result->{define} },
-		'-t', '-p', '-k', 'mark.pml.trail', $model);
+		'-t', '-p', '-k', $trail, $model);
 	foreach my $step (split /\n/, $steps)
 	{
 		next unless $step =~ /proc +(\d+) \((\w+).*?:(\d+) \(state.*\t\[(.*)\]/;
@@ -128,9 +130,20 @@ sub issues
 	return;
 }
 
+# Go on with this model.
+sub use_model
+{
+	my ($name) = @_;
+
+	$model = abs_path(dirname(__FILE__) . "/$name.pml");
+	return;
+}
+
 #
-# The protocol
+# The durable mark
 #
+use_model('mark');
+
 # Each with any clock, crashes, clean restarts, and a worker that ends alone.
 #
 holds('one slot', 'TIMES=4');
@@ -164,5 +177,41 @@ rejected('closed words are left out when the mark is lowered', 'CLOSE_AGAIN');
 rejected('the commit does not wait for the synchronous standby', 'SYNC', 'ASYNC_COMMIT');
 rejected('snowflake_advance() does not raise the words', 'ADVANCE', 'NO_RAISE');
 rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC', 'TRUST_FLOOR');
+
+#
+# Leased node numbers
+#
+use_model('lease');
+
+# With any clocks, and leases that expire at any time: the mark alone does it.
+holds('a lease');
+holds('a lease, cloned servers, and reboots', 'CLONE', 'REBOOT');
+holds('a lease, and requests that come late', 'LATE');
+
+# With right clocks, no two servers believe that they have a number.
+holds('a lease and its deadline', 'TIMED', 'TIMES=4');
+holds('the registry\'s clock steps', 'TIMED', 'TIMES=3', 'STEPS');
+holds('the registry is promoted', 'TIMED', 'TIMES=4', 'PROMOTION');
+holds('snowflake_release_node() for a server that is gone', 'TIMED', 'TIMES=4', 'RELEASE');
+
+issues('by a cached lease', 'restarted[me]');
+issues('with a number that the other server had', 'taken[1 - me]');
+issues('after the registry was promoted', 'promoted', 'TIMED', 'TIMES=4', 'PROMOTION');
+
+rejected('the floor is ignored', 'IGNORE_FLOOR');
+rejected('the floor is ignored where the number is the same', 'SAME_NUMBER');
+rejected('the floor is lost with the answer', 'LOST_FLOOR');
+rejected('the node number is read before the limit', 'NODE_FIRST');
+rejected('the limit is published before the node number', 'LIMIT_FIRST');
+rejected('words are not raised when the number changes', 'NO_RAISE');
+rejected('a renewal lowers the limit', 'LOWER_LIMIT');
+rejected('the cached lease is not bound to the instance', 'CLONE', 'CACHE_ANY_INSTANCE');
+rejected('the registry renews for another instance', 'CLONE', 'RENEW_ANY_INSTANCE');
+rejected('the floor is not cached', 'CACHE_NO_FLOOR');
+rejected('the answer counts before the commit', 'EARLY_ANSWER');
+rejected('the mark is not raised with the renewal', 'NO_MARK_RAISE');
+rejected('no closing after a promotion', 'TIMED', 'TIMES=4', 'PROMOTION', 'NO_CLOSING');
+rejected('what has expired is renewed while closed', 'TIMED', 'TIMES=4', 'PROMOTION', 'RENEW_WHILE_CLOSED');
+rejected('snowflake_release_node() for a server that runs', 'TIMED', 'TIMES=4', 'RELEASE', 'STILL_RUNS');
 
 done_testing();
