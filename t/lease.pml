@@ -156,7 +156,9 @@ byte standby_mark;
 byte standby_expires;
 #endif
 
-byte mark;						/* granted */
+/* What is granted, in serve(). */
+byte mark;
+byte floor;
 
 #ifdef TIMED
 byte watched;					/* time of the watched ID */
@@ -319,13 +321,6 @@ inline restart(s)
 #define claims(s)	true
 #endif
 
-/* Lost claims may have issued up to where the closing ends. */
-#if defined(PROMOTION) && !defined(OLD_FLOOR)
-#define new_floor	(closed -> row_mark : MAX(row_mark, closed_until))
-#else
-#define new_floor	row_mark
-#endif
-
 /* As much above the mark before as the server asks for. */
 inline choose_mark(s)
 {
@@ -355,10 +350,10 @@ inline grant(s)
 #endif
 }
 
-inline answer(s, node_number, floor)
+inline answer(s, node_number, least)
 {
 	S[s].to_node = node_number;
-	S[s].to_floor = floor;
+	S[s].to_floor = least;
 	S[s].to_mark = mark
 }
 
@@ -382,9 +377,17 @@ inline serve(s)
 		:: claims(s) ->
 			check(alone(s));
 			choose_mark(s);
-			answer(s, WATCHED, new_floor);
+			floor = row_mark;
+#if defined(PROMOTION) && !defined(OLD_FLOOR)
+			/* lost claims may have issued up to where the closing ends */
 			if
-			:: row_floor = new_floor;
+			:: !closed -> floor = MAX(floor, closed_until)
+			:: else
+			fi;
+#endif
+			answer(s, WATCHED, floor);
+			if
+			:: row_floor = floor;
 				grant(s)
 #ifdef EARLY_ANSWER
 			:: skip				/* the commit fails */
@@ -402,7 +405,8 @@ inline serve(s)
 		:: true					/* refused */
 		fi
 	fi;
-	mark = 0
+	mark = 0;
+	floor = 0
 }
 
 /*
