@@ -15,7 +15,7 @@ use Test::More;
 my $model;
 
 # More steps than in any run without a loop; spin says when it was too few.
-my $depth = 200_000;
+my $depth = 400_000;
 
 # Not skipped: without this, nothing shows that the promise is kept.
 my $version =
@@ -188,15 +188,17 @@ holds('a lease');
 holds('a lease, cloned servers, and reboots', 'CLONE', 'REBOOT');
 holds('a lease, and requests that come late', 'LATE');
 
-# With right clocks, no two servers believe that they have a number.
+# With right clocks, nor do two servers believe that they have one number.
+my @promotion = ('TIMED', 'TIMES=4', 'TTL=1', 'PROMOTION', 'BEHIND');
+my @release = ('TIMED', 'TIMES=4', 'RELEASE');
 holds('a lease and its deadline', 'TIMED', 'TIMES=4');
-holds('the registry\'s clock steps', 'TIMED', 'TIMES=3', 'STEPS');
-holds('the registry is promoted', 'TIMED', 'TIMES=4', 'PROMOTION');
-holds('snowflake_release_node() for a server that is gone', 'TIMED', 'TIMES=4', 'RELEASE');
+holds('a lease, and the registry\'s clock steps', 'TIMED', 'TIMES=3', 'STEPS');
+holds('a lease, and the registry is promoted', @promotion);
+holds('a lease, and snowflake_release_node() for a server that is gone', @release);
 
 issues('by a cached lease', 'restarted[me]');
-issues('with a number that the other server had', 'taken[1 - me]');
-issues('after the registry was promoted', 'promoted', 'TIMED', 'TIMES=4', 'PROMOTION');
+issues('with a number that the other server took', 'taken[1-me]');
+issues('with a number after the registry was promoted', 'promoted', @promotion);
 
 rejected('the floor is ignored', 'IGNORE_FLOOR');
 rejected('the floor is ignored where the number is the same', 'SAME_NUMBER');
@@ -210,8 +212,26 @@ rejected('the registry renews for another instance', 'CLONE', 'RENEW_ANY_INSTANC
 rejected('the floor is not cached', 'CACHE_NO_FLOOR');
 rejected('the answer counts before the commit', 'EARLY_ANSWER');
 rejected('the mark is not raised with the renewal', 'NO_MARK_RAISE');
-rejected('no closing after a promotion', 'TIMED', 'TIMES=4', 'PROMOTION', 'NO_CLOSING');
-rejected('what has expired is renewed while closed', 'TIMED', 'TIMES=4', 'PROMOTION', 'RENEW_WHILE_CLOSED');
-rejected('snowflake_release_node() for a server that runs', 'TIMED', 'TIMES=4', 'RELEASE', 'STILL_RUNS');
+rejected('no closing after a promotion', @promotion, 'NO_CLOSING');
+rejected('what has expired is renewed while closed', @promotion, 'RENEW_WHILE_CLOSED');
+rejected('a number is kept while closed without a live lease', @promotion, 'TRUST_HELD');
+rejected('what has expired is renewed after closing', @promotion, 'RENEW_EXPIRED');
+rejected('a claim after closing has the old floor', @promotion, 'OLD_FLOOR');
+rejected('snowflake_release_node() for a server that runs', @release, 'STILL_RUNS');
+rejected('snowflake_release_node(), and the server\'s clock was ahead', 'TIMED', 'TIMES=2', 'TTL=1', 'RELEASE', 'ANY_CLOCK');
+
+# These keep two servers from believing that they have one number.  Without
+# them IDs are unique all the same, by the mark.
+foreach my $fence (
+	[ 'the deadline is counted from the answer', 'TIMED', 'TIMES=3', 'FROM_ANSWER' ],
+	[ 'a number is free before its mark has passed', 'TIMED', 'TIMES=3', 'STEPS', 'NO_MARK_CONDITION' ])
+{
+	my ($name, @macros) = @$fence;
+	my $result = check($name, @macros);
+
+	like($result->{assertion} // '', qr/deadline/, "two holders: $name")
+	  or show($result);
+	holds("unique: $name", @macros, 'UNIQUE_ONLY');
+}
 
 done_testing();

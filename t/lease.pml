@@ -45,9 +45,10 @@
  * -DTIMED has real time, 1 to TIMES, in which the clocks of the servers are
  * right; a time unit is one of the times, and a lease lasts TTL of them.  Then
  * a server must not be given a number while the other one believes that it
- * has it.  With it, -DSTEPS lets the registry's clock step, -DPROMOTION lets
- * the registry be promoted to a standby that stopped receiving at any time
- * before, -DRELEASE has snowflake_release_node() for a server that is gone,
+ * has it.  There is no other number then, so that there are fewer states.
+ * With it, -DSTEPS lets the registry's clock step, -DPROMOTION lets the
+ * registry be promoted, once, to a standby that stopped receiving at any time
+ * before, while the servers run on, -DRELEASE has snowflake_release_node() for a server that is gone,
  * -DANY_CLOCK lets the servers' clocks show anything, and -DBEHIND anything up
  * to now.
  *
@@ -150,6 +151,7 @@ byte closed_until;
 
 /* The standby, once it has stopped receiving. */
 bool cut;
+bool promoted;
 byte standby_instance;
 byte standby_floor;
 byte standby_mark;
@@ -171,7 +173,6 @@ bool issued;
 #ifdef NEVER
 bool restarted[2];				/* and not heard of the registry since */
 bool taken[2];					/* by the other server from this one */
-bool promoted;
 #define note(what)	what
 #else
 #define note(what)	skip
@@ -378,7 +379,7 @@ inline serve(s)
 			check(alone(s));
 			choose_mark(s);
 			floor = row_mark;
-#if defined(PROMOTION) && !defined(OLD_FLOOR)
+#if defined(PROMOTION) && !defined(OLD_FLOOR) && !defined(NO_CLOSING)
 			/* lost claims may have issued up to where the closing ends */
 			if
 			:: !closed -> floor = MAX(floor, closed_until)
@@ -394,12 +395,14 @@ inline serve(s)
 #endif
 			fi
 #ifndef TIMED
-		/* another number, as good as any, or more of it */
+		/*
+		 * Another number, or more of it; not with a lower mark than before,
+		 * if it was not released, or the registry promoted.
+		 */
 		:: held(s) != OTHER || S[s].mark < END ->
 			mark = END;
 			answer(s, OTHER, BELOW)
-		:: held(s) != OTHER ->
-			mark = BELOW;
+		:: mark = BELOW;
 			answer(s, OTHER, BELOW)
 #endif
 		:: true					/* refused */
@@ -602,8 +605,10 @@ proctype Run(byte me)
 		check(disjoint)
 	}
 
+#ifndef PROMOTION
 	/* a crash, or a shutdown */
 	:: atomic { restart(me) }
+#endif
 #ifdef REBOOT
 	:: atomic {
 		my.cached_node != NONE && my.cached_instance == me ->
@@ -684,7 +689,7 @@ proctype World()
 #endif
 #ifdef PROMOTION
 	:: atomic {
-		!cut ->
+		!cut && !promoted ->
 		cut = true;
 		standby_instance = row_instance;
 		standby_floor = row_floor;
@@ -709,7 +714,7 @@ proctype World()
 		no_standby();
 		ask_again(0);
 		ask_again(1);
-		note(promoted = true)
+		promoted = true
 	}
 #endif
 	od
