@@ -17,7 +17,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use File::Path qw(rmtree);
-use List::Util qw(first max shuffle sum0);
+use List::Util qw(first shuffle sum0);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
