@@ -17,7 +17,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use File::Path qw(rmtree);
-use List::Util qw(first max shuffle sum0);
+use List::Util qw(first shuffle sum0);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -775,14 +775,16 @@ sub run_round
 	{
 		my ($seconds, $heal, $then) = ($long{$fault} // $short{$fault})->();
 
-		push @applied,
-		  { until => time() + $seconds, heal => $heal, then => $then };
+		push @applied, { lasts => $seconds, heal => $heal, then => $then };
 		$done{$fault}++;
 		pause(0.5);
 	}
-	foreach my $fault (sort { $a->{until} <=> $b->{until} } @applied)
+
+	# The long ones last.  Their healing may need the registry.
+	my $all_at = time();
+	foreach my $fault (sort { $a->{lasts} <=> $b->{lasts} } @applied)
 	{
-		watch($fault->{until} - time());
+		watch($all_at + $fault->{lasts} - time());
 		$fault->{heal}->();
 	}
 	$_->{then} && $_->{then}->() foreach @applied;
