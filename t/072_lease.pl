@@ -609,11 +609,11 @@ snowflake.max_clock_skew = -1
 max_connections = 20
 CONF
 	my $one = new_server($registry, 'first', %two, clock => 0);
+	is(number($one), 0, 'the first of two numbers');
 	my $two = new_server($registry, 'second', %two);
 	my $time = sub { return time_of_id($_[0], 1); };
 
 	$_->{bits} = 1 foreach $one, $two;
-	is(number($one), 0, 'the first of two numbers');
 	is(number($two), 1, 'the second');
 	draw_on($_) foreach $one, $two;
 	wait_drawn($_->{draws}[0], 1000) foreach $one, $two;
@@ -666,15 +666,16 @@ CONF
 }
 
 #
-# Clocks
+# Clocks that are off at the start
 #
-sub test_clocks
-{
-	my $registry = new_registry('registry_clocks');
-	my $skew = qr/"snowflake\.max_clock_skew" allows 5000 ms\./;
-	make_registry($registry, $_) foreach qw(peers warn stop steady);
+my $skew = qr/"snowflake\.max_clock_skew" allows 5000 ms\./;
 
-	# Off at the start: it does not begin.
+sub test_skew
+{
+	my $registry = new_registry('registry_skew');
+	make_registry($registry, 'peers');
+
+	# It does not begin.
 	my $ahead = new_server($registry, 'ahead', clock => 600);
 	my $behind = new_server($registry, 'behind', clock => -600);
 	my $any = new_server($registry, 'any', clock => 600, conf => "snowflake.max_clock_skew = -1\n");
@@ -705,7 +706,18 @@ sub test_clocks
 	number($third);
 	flows($third, 'off from its peers no more');
 
-	# Goes off while it runs.
+	$_->{node}->stop foreach $ahead, $behind, $any, @peers, $third;
+	return;
+}
+
+#
+# Clocks that go off while the server runs, and those that do not
+#
+sub test_clocks
+{
+	my $registry = new_registry('registry_clocks');
+	make_registry($registry, $_) foreach qw(warn stop steady units);
+
 	# where the lease lasts longer than the clock goes forward
 	my $warn = new_server($registry, 'warn', dbname => 'warn', clock => 0, conf => "snowflake.lease_ttl = '60s'\n");
 	my $stop = new_server($registry, 'stop', dbname => 'stop', clock => 0, conf => "snowflake.clock_skew_action = stop\n");
@@ -744,10 +756,9 @@ sub test_clocks
 
 	# Another layout has no place there.
 	my $units = new_server($registry, 'units', dbname => 'steady', conf => "snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:20'\n");
-	$error = stops($units, 'another layout',
+	my $error = stops($units, 'another layout',
 		qr/^The registry gives no node number: servers with another layout have node numbers of the registry\. The holders are .*"$LeaseTest::layout since /);
 	like($error->{hint}, qr/^Give all servers of a registry the same layout and epoch\./, 'another layout: the way out');
-	make_registry($registry, 'units');
 	alter_system($units->{node}, sprintf(q(SET snowflake.registry = '%s'), proxy_conninfo($units->{proxy}, dbname => 'units')));
 	is(number($units), 0, 'in another registry it has');
 	draw_on($units);
@@ -772,7 +783,7 @@ sub test_clocks
 	check(1, $warn);
 	check(1, $stop);
 	check(2, values %steady);
-	$_->{node}->stop foreach $ahead, $behind, $any, @peers, $third, $warn, $stop, @last;
+	$_->{node}->stop foreach $warn, $stop, @last;
 	return;
 }
 
@@ -959,15 +970,18 @@ sub test_failover
 	return;
 }
 
+# SNOWFLAKE_LEASE_TESTS='copies,settings' runs some only.
 my %tests = (
-	'start, change of the number' => \&test_start,
-	'the registry is away' => \&test_away,
+	'start' => \&test_start,
+	'away' => \&test_away,
 	'restarts' => \&test_restart,
 	'copies' => \&test_copies,
 	'taken' => \&test_taken,
+	'skew' => \&test_skew,
 	'clocks' => \&test_clocks,
 	'settings' => \&test_settings,
 	'failover' => \&test_failover);
-my @wanted = split /,/, $ENV{ONLY} // join ',', sort keys %tests;
-in_parallel(map { $_ => $tests{$_} } @wanted);
+in_parallel(
+	map { $_ => $tests{$_} // die "there is no test $_\n" }
+	  split /,/, $ENV{SNOWFLAKE_LEASE_TESTS} // join ',', sort keys %tests);
 done_testing();
