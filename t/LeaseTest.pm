@@ -13,6 +13,7 @@ use File::Basename qw(dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 use Test::More;
+use Time::HiRes qw(usleep);
 
 use FaultTest;
 use SnowflakeTest;
@@ -25,6 +26,7 @@ our @EXPORT = qw(
   wait_number
   number_of
   holders
+  poll
   start_proxy
   set_proxy
   proxy_conninfo
@@ -124,13 +126,26 @@ SELECT node FROM pg_stat_snowflake WHERE lease_end > clock_timestamp()
 SQL
 }
 
+# Like wait_for(), where looking takes a psql: not as often.
+sub poll
+{
+	my ($function) = @_;
+
+	return wait_for(
+		sub {
+			my $result = $function->();
+			usleep(200_000) unless $result;
+			return $result;
+		});
+}
+
 # Wait until it has one, another one than $not if that is given.  Returns it.
 sub wait_number
 {
 	my ($node, $not) = @_;
 	my $number;
 
-	wait_for(
+	poll(
 		sub {
 			$number = number_of($node);
 			return $number ne '' && $number ne ($not // '');
