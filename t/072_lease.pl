@@ -354,7 +354,9 @@ sub test_away
 		$server->{end} = lease_end($server);
 		$server->{count} = drawn($server->{draw});
 		ok(wait_log($server, qr/WARNING:  could not renew the lease of the snowflake node number $number\n.*DETAIL:  The registry could not be asked: .*$server->{why}/s),
-			"$name: the log says so too");
+			"$name: the log says so too")
+		  # which has said another thing less than a minute ago
+		  unless $name eq 'a clock set back';
 	}
 	sleep 2;
 	foreach my $server (@servers)
@@ -462,7 +464,7 @@ sub test_restart
 			stops($server, $name, qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
 			$server->{draw} = draw_on($server);
 			stops($server, $name, qr/^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
-			is(drawn($server->{draw}), 0, "$name: nothing is issued");
+			is(drawn($server->{draw}) + @{ $server->{ids} }, 0, "$name: nothing is issued");
 			next;
 		}
 		flows($server, $name);
