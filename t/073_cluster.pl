@@ -844,11 +844,46 @@ sub check_times
 }
 
 #
-# Set up
+# The plan: several faults at once, in each second round long ones and others
+# beside them
 #
 note "SNOWFLAKE_FAULT_SEED=$seed SNOWFLAKE_FAULT_ROUNDS=$rounds";
 srand $seed;
 
+my $of_registry = qr/registry|failover/;
+my (%queue, @plan);
+
+# The next fault; where the registry has one already, the next of another kind.
+sub next_of
+{
+	my ($faults, $registry_has_one) = @_;
+	my $queue = $queue{$faults} //= [];
+	my $i;
+
+	until (
+		defined(
+			$i = first { !$registry_has_one || $queue->[$_] !~ $of_registry }
+			0 .. $#{$queue}))
+	{
+		push @{$queue}, shuffle sort keys %{$faults};
+	}
+	return splice @{$queue}, $i, 1;
+}
+
+foreach my $round (1 .. $rounds)
+{
+	my @faults;
+
+	foreach ($round % 2 ? (\%long, \%long, \%short, \%short) : (\%short) x 3)
+	{
+		push @faults, next_of($_, scalar grep { /$of_registry/ } @faults);
+	}
+	push @plan, \@faults;
+}
+
+#
+# Set up
+#
 my $conf = <<CONF;
 max_connections = 100
 wal_sender_timeout = 0
@@ -895,39 +930,9 @@ is(scalar(keys %{ { map { number_of($_->{node}) => 1 } @servers } }),
 	5, 'five servers have five numbers');
 
 #
-# Faults, several at once: in each second round long ones and others beside
-# them.
+# The faults
 #
-my $of_registry = qr/registry|failover/;
-my %queue;
-
-# The next fault; where the registry has one already, the next of another kind.
-sub next_of
-{
-	my ($faults, $registry_has_one) = @_;
-	my $queue = $queue{$faults} //= [];
-	my $i;
-
-	until (
-		defined(
-			$i = first { !$registry_has_one || $queue->[$_] !~ $of_registry }
-			0 .. $#{$queue}))
-	{
-		push @{$queue}, shuffle sort keys %{$faults};
-	}
-	return splice @{$queue}, $i, 1;
-}
-
-foreach my $round (1 .. $rounds)
-{
-	my @faults;
-
-	foreach ($round % 2 ? (\%long, \%long, \%short, \%short) : (\%short) x 3)
-	{
-		push @faults, next_of($_, scalar grep { /$of_registry/ } @faults);
-	}
-	run_round($round, @faults);
-}
+run_round($_, @{ $plan[ $_ - 1 ] }) foreach 1 .. $rounds;
 
 #
 # A request counts for the lease_ttl that it asked for, also when that is another
