@@ -721,6 +721,13 @@ BEGIN ATOMIC
         renewed_at = pg_catalog.statement_timestamp(),
         expires_at = greatest(l.expires_at, pg_catalog.statement_timestamp() + snowflake_lease_node.lease_ttl),
         lease_ttl = snowflake_lease_node.lease_ttl,
+        -- a lost claim may have issued that far
+        floor = CASE WHEN l.expires_at < pg_catalog.statement_timestamp()
+                     THEN greatest(l.floor,
+                         (SELECT (extract(epoch FROM r.closed_until + interval '10 s') * 1000000.0)::bigint
+                          FROM snowflake_registry AS r
+                          WHERE r.closed_until > timestamptz '-infinity'))
+                     ELSE l.floor END,
         mark = greatest(l.mark, snowflake_lease_node.mark),
         clock_offset = coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
     WHERE (l.token = snowflake_lease_node.token
