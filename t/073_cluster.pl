@@ -736,6 +736,7 @@ sub failover_with_loss
 	my ($primary, $standby) = choose_registry();
 	my $server = choose(@servers);
 	my $clone = clone($server);
+	my $is_back = chance(0.5);
 
 	set_network($server, 'refuse');
 	set_synchronous(0);
@@ -748,15 +749,25 @@ sub failover_with_loss
 			$standby->stop('immediate');
 			start_clone($clone);
 			let_draw($clone);
+			my $drawn = time() - 0.5;
 			set_network($clone, 'refuse');
+			set_network($late, 'refuse') if $is_back;
 			kill9_postmaster($primary, all => 1);
 			$standby->start;
 			promote_standby();
 			set_network($server, 'pass');
 			start_clone($late);
 			watch(3);
-			set_network($clone, 'pass');
+			set_network($clone, 'pass') unless $is_back;
 			add_standby($standby, $primary);
+			if ($is_back)
+			{
+				wait_number($server->{node});
+				set_clock($server->{node}, $server->{base} + $drawn - time());
+				watch(1.5);
+				set_clock($server->{node}, $server->{base});
+				set_network($_, 'pass') foreach $clone, $late;
+			}
 			let_draw($late);
 		});
 }
