@@ -9,6 +9,7 @@ OBJS = \
 	src/alarm.o \
 	src/backfill.o \
 	src/check.o \
+	src/check_tables.o \
 	src/clock.o \
 	src/codec.o \
 	src/convert.o \
@@ -35,19 +36,22 @@ OBJS = \
 	src/waits.o \
 	src/worker.o
 
-EXTENSION = snowflake snowflake_home
-DATA = snowflake--1.0.sql snowflake_home--1.0.sql
+EXTENSION = snowflake snowflake_home snowflake_registry
+DATA = snowflake--1.0.sql snowflake_home--1.0.sql snowflake_registry--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
-PG_CPPFLAGS = -I$(libpq_srcdir)
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark
+REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark registry
 ISOLATION = sessions
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 
 EXTRA_CLEAN = fuzz
+
+# What the library says of itself is the version of its script.
+PG_CPPFLAGS = -I$(libpq_srcdir) \
+	-DSNOWFLAKE_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" snowflake.control)"'
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -58,6 +62,7 @@ PROVE_FLAGS += -I t
 
 # Headers are not in PGXS's own dependencies.
 $(OBJS): $(wildcard src/*.h)
+src/check.o: snowflake.control
 
 # What is pure C, for libFuzzer.  Not position independent: at some addresses
 # that Linux may choose, the address sanitizer of clang before 17 cannot start.

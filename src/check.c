@@ -3,51 +3,98 @@
  * check.c
  *		snowflake_check(): what keeps this server from drawing IDs, now or soon.
  *
- * A reader of the settings, the clock and shared memory.  It fails nowhere,
- * also without preload and on a standby, and draws no ID and asks nothing of
- * the worker, so that it can be called as often as one likes.
+ * A reader of the settings, the clock, the catalogs and shared memory.  It
+ * fails nowhere, also without preload and on a standby, and draws no ID and
+ * asks nothing of the worker, so that it can be called as often as one likes.
+ *
+ * Each check is a subtransaction, so what it fails with becomes a row.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#ifdef __linux__
+#include <sys/timex.h>
+#endif
+
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/resowner.h"
 #include "utils/tuplestore.h"
 
+#include "check.h"
 #include "clock.h"
+#include "ddl.h"
+#include "lease.h"
 #include "lifetime.h"
 #include "reserve.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_check);
 
-/*
- * What the checks go by, read once, so that they agree; and where their rows
- * go.
- */
-typedef struct CheckState
-{
-	ReturnSetInfo *rsinfo;
-	TimestampTz now;			/* the clock */
-	int64		unit;			/* its time unit, also out of the lifetime */
-	uint64		earliest;		/* no ID is drawn before this unit */
-} CheckState;
+#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
 
-static void
-add_row(CheckState *state, const char *check, const char *status,
-		const char *detail)
+/* Sharing slots is not worth a warning up to so many connections a slot. */
+#define BACKENDS_PER_SLOT 32
+
+void
+check_row(CheckState *state, const char *status, const char *detail)
 {
 	Datum		values[3];
 	bool		nulls[3] = {false};
 
-	values[0] = CStringGetTextDatum(check);
+	values[0] = CStringGetTextDatum(state->check);
 	values[1] = CStringGetTextDatum(status);
 	values[2] = CStringGetTextDatum(detail);
 	tuplestore_putvalues(state->rsinfo->setResult, state->rsinfo->setDesc,
 						 values, nulls);
+	state->nrows++;
+}
+
+char *
+check_try(void (*function) (CheckState *state, void *arg),
+		  CheckState *state, void *arg)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile failure = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		function(state, arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		failure = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+
+	if (failure == NULL)
+		return NULL;
+	if (failure->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+		failure->sqlerrcode == ERRCODE_OUT_OF_MEMORY)
+		ReThrowError(failure);
+	return failure->message;
+}
+
+/* Microseconds as milliseconds, rounded up. */
+static int64
+in_ms(int64 us)
+{
+	return us > 0 ? (us - 1) / 1000 + 1 : us / 1000;
 }
 
 /* The time that the next ID has at least. */
@@ -62,11 +109,35 @@ static void
 check_preload(CheckState *state)
 {
 	if (shared == NULL)
-		add_row(state, "preload", "error",
-				"snowflake is not loaded via \"shared_preload_libraries\": IDs can be read, not drawn. Add it there and restart the server.");
+		check_row(state, "error",
+				  "snowflake is not loaded via \"shared_preload_libraries\": IDs can be read, not drawn. Add it there and restart the server.");
 	else
-		add_row(state, "preload", "ok",
-				"snowflake is loaded via \"shared_preload_libraries\".");
+		check_row(state, "ok",
+				  "snowflake is loaded via \"shared_preload_libraries\".");
+}
+
+/* Do the extension's objects here belong to the library? */
+static void
+check_extension(CheckState *state)
+{
+	int			nestlevel = ddl_begin();
+	char	   *version;
+
+	if (ddl_query("SELECT extversion FROM pg_extension WHERE extname = 'snowflake'") == 0)
+		check_row(state, "warning",
+				  "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
+	else
+	{
+		version = ddl_value(0, 1);
+		if (strcmp(version, SNOWFLAKE_VERSION) != 0)
+			check_row(state, "warning",
+					  psprintf("The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
+							   version));
+		else
+			check_row(state, "ok",
+					  "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
+	}
+	ddl_end(nestlevel);
 }
 
 /* Has this server a number? */
@@ -76,16 +147,147 @@ check_node_id(CheckState *state)
 	uint64		max = snowflake_layout.max[FIELD_NODE];
 
 	if (max == 0)
-		add_row(state, "node_id", "ok",
-				"The layout has no node field, so there is no number to set.");
+		check_row(state, "ok",
+				  "The layout has no node field, so there is no number to set.");
+	else if (lease_is_used())
+		check_row(state, "ok",
+				  "The number is leased from the registry.");
 	else if (snowflake_node_id == NODE_ID_UNSET)
-		add_row(state, "node_id", "error",
-				psprintf("\"snowflake.node_id\" is not set. Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server.",
-						 max));
+		check_row(state, "error",
+				  psprintf("\"snowflake.node_id\" is not set. Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
+						   max));
 	else
-		add_row(state, "node_id", "ok",
-				psprintf("This server is node %d, of 0 to " UINT64_FORMAT ".",
-						 snowflake_node_id, max));
+		check_row(state, "ok",
+				  psprintf("This server is node %d, of 0 to " UINT64_FORMAT ".",
+						   snowflake_node_id, max));
+}
+
+/* Does the registry give this server a number? */
+static void
+check_registry(CheckState *state)
+{
+	char	   *detail;
+	char	   *hint;
+
+	if (!lease_is_used())
+		check_row(state, "ok", snowflake_registry[0] == '\0' ?
+				  "\"snowflake.registry\" is not set." :
+				  "The registry gives no node number, as \"snowflake.node_id\" is set.");
+	else if (shared == NULL)
+		check_row(state, "error",
+				  "There is no background worker to ask the registry, as snowflake is not preloaded.");
+	else if (RecoveryInProgress())
+		check_row(state, "ok",
+				  "This is a standby: it leases a node number when it is promoted.");
+	else
+	{
+		bool		fails = lease_describe(&detail, &hint);
+
+		if (!lease_is_valid())
+			check_row(state, "error", psprintf("%s %s", detail, hint));
+		else if (fails)
+			check_row(state, "warning", psprintf("%s %s", detail, hint));
+		else
+			check_row(state, "ok", detail);
+	}
+}
+
+/*
+ * The statement that takes back what a database, a role or both have set for
+ * snowflake.recorded.
+ */
+static char *
+reset_recorded(const char *database, const char *role)
+{
+	if (role == NULL && database != NULL)
+		return psprintf("ALTER DATABASE %s RESET snowflake.recorded",
+						quote_identifier(database));
+	return psprintf("ALTER ROLE %s%s%s RESET snowflake.recorded",
+					role ? quote_identifier(role) : "ALL",
+					database ? " IN DATABASE " : "",
+					database ? quote_identifier(database) : "");
+}
+
+/*
+ * Are layout and epoch those recorded with the durable mark?  See record() in
+ * reserve.c.
+ */
+static void
+check_layout(CheckState *state)
+{
+	int			nestlevel = ddl_begin();
+	char	   *configured = psprintf("layout \"%s\" and epoch %s",
+									  snowflake_layout_text,
+									  check_show(snowflake_epoch));
+	int			nrecorded;
+	char	   *database = NULL;
+
+	/* the home database first, then others, and what is not of a database */
+	nrecorded = (int) ddl_query(psprintf(
+										 "SELECT d.datname, r.rolname, split_part(v, ' since ', 1),"
+										 " split_part(split_part(v, ' since ', 2), ' as node ', 1)"
+										 " FROM pg_db_role_setting s"
+										 " LEFT JOIN pg_database d ON d.oid = s.setdatabase"
+										 " LEFT JOIN pg_roles r ON r.oid = s.setrole,"
+										 " unnest(s.setconfig) c,"
+										 " substring(c, '^snowflake\\.recorded=(.+)$') v"
+										 " WHERE v IS NOT NULL"
+										 " ORDER BY s.setrole <> 0 OR s.setdatabase = 0,"
+										 " d.datname IS DISTINCT FROM %s, d.datname, r.rolname",
+										 quote_literal_cstr(snowflake_database)));
+
+	if (nrecorded > 0 && ddl_value(0, 2) == NULL)
+		database = ddl_value(0, 1);
+	if (database == NULL)
+	{
+		if (shared != NULL && reserve_is_open())
+			check_row(state, "error",
+					  psprintf("Layout and epoch are not recorded with the durable mark any more, so that no ID could be drawn after a restart. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
+							   quote_identifier(snowflake_database),
+							   quote_literal_cstr(psprintf("%s since %s",
+														   snowflake_layout_text,
+														   check_show(snowflake_epoch)))));
+	}
+	else if (strcmp(database, snowflake_database) != 0)
+		check_row(state, "error",
+				  psprintf("The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run %s and call snowflake_advance() with the largest ID there is.",
+						   database, snowflake_database, database,
+						   reset_recorded(database, NULL)));
+	else
+	{
+		char	   *layout_text = ddl_value(0, 3);
+		TimestampTz epoch = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in,
+																	CStringGetDatum(ddl_value(0, 4)),
+																	ObjectIdGetDatum(InvalidOid),
+																	Int32GetDatum(-1)));
+		Layout		layout;
+		LayoutError error;
+
+		if (epoch != snowflake_epoch ||
+			!layout_parse(layout_text, &layout, &error) ||
+			!layout_equal(&layout, &snowflake_layout))
+			check_row(state, "error",
+					  psprintf("This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. Configure what is recorded and restart the server, or, when the IDs of both cannot meet, call snowflake_accept_layout().",
+							   layout_text, check_show(epoch), database, configured));
+	}
+
+	/*
+	 * nobody reads these now, but the worker may, once the home database is
+	 * gone
+	 */
+	for (int i = database == NULL ? 0 : 1; i < nrecorded; i++)
+		check_row(state, "warning",
+				  psprintf("Layout and epoch are recorded in another place than that of the durable mark, as after a restore of a database of another server. Run %s.",
+						   reset_recorded(ddl_value(i, 1), ddl_value(i, 2))));
+
+	if (state->nrows == 0 && database == NULL)
+		check_row(state, "ok",
+				  psprintf("Nothing is recorded: the first ID records %s.", configured));
+	else if (state->nrows == 0)
+		check_row(state, "ok",
+				  psprintf("IDs are drawn with %s, as recorded in database \"%s\".",
+						   configured, database));
+	ddl_end(nestlevel);
 }
 
 /* How far is the end of the layout's time? */
@@ -97,102 +299,373 @@ check_lifetime(CheckState *state)
 	char	   *detail = lifetime_detail();
 
 	if (left == 0)
-		add_row(state, "lifetime", "error",
-				psprintf("The lifetime has ended. %s %s", detail, lifetime_hint()));
+		check_row(state, "error",
+				  psprintf("The lifetime has ended. %s %s", detail, lifetime_hint()));
 	else if (left < LIFETIME_WARNING_US)
-		add_row(state, "lifetime", "warning",
-				psprintf("%s Days left: %d. %s", detail, days, lifetime_hint()));
+		check_row(state, "warning",
+				  psprintf("%s Days left: %d. %s", detail, days, lifetime_hint()));
 	else
-		add_row(state, "lifetime", "ok",
-				left == PG_INT64_MAX ? detail :
-				psprintf("%s Days left: %d.", detail, days));
+		check_row(state, "ok",
+				  left == PG_INT64_MAX ? detail :
+				  psprintf("%s Days left: %d.", detail, days));
 }
 
 /* Is the clock where IDs can be drawn? */
 static void
 check_clock(CheckState *state)
 {
-	char	   *now = pstrdup(timestamptz_to_str(state->now));
-	const char *restart = clock_steps() ? "" : " and restart the server";
+	char	   *now = check_show(state->now);
+
+	if (state->unit < 0)
+		check_row(state, "error",
+				  psprintf("The %s shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock%s.",
+						   clock_name(), now, check_show(snowflake_epoch),
+						   clock_steps() ? "" : " and restart the server"));
+	else
+		check_row(state, "ok", psprintf("The %s shows %s.", clock_name(), now));
+}
+
+/* Was the server's clock set? */
+static void
+check_steps(CheckState *state)
+{
+	uint64		back;
+	uint64		forward;
+	TimestampTz reset;
+	char	   *since;
+	char	   *detail;
+
+	if (shared == NULL)
+	{
+		check_row(state, "ok", "Nobody looks, as snowflake is not preloaded.");
+		return;
+	}
+	back = pg_atomic_read_u64(&shared->stats.regressions);
+	forward = pg_atomic_read_u64(&shared->stats.jumps);
+	LWLockAcquire(shared->lock, LW_SHARED);
+	reset = shared->stats_reset.at;
+	LWLockRelease(shared->lock);
+	since = check_show(reset);
+
+	if (back == 0 && forward == 0)
+	{
+		check_row(state, "ok",
+				  psprintf("The server's clock was not seen to be set since %s.", since));
+		return;
+	}
+	detail = psprintf("Since %s the server's clock was set back " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms, and forward " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms.",
+					  since,
+					  back, in_ms((int64) pg_atomic_read_u64(&shared->stats.regression_max)),
+					  forward, in_ms((int64) pg_atomic_read_u64(&shared->stats.jump_max)));
+	if (back > 0)
+		check_row(state, "warning",
+				  psprintf("%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",
+						   detail));
+	else
+		check_row(state, "ok", detail);
+}
+
+/*
+ * How far are IDs ahead: of the clock that they are drawn by, which they may
+ * have to wait for, and of the server's, which their time may be compared to?
+ */
+static void
+check_drift(CheckState *state)
+{
+	TimestampTz drawn_at = clock_read_to_draw();
+	TimestampTz wall = GetCurrentTimestamp();
+	int64		drift_us = drawn_at - wall;
 	TimestampTz earliest;
 	int64		behind_us;
 	char	   *detail;
 
-	if (state->unit < 0)
-	{
-		add_row(state, "clock", "error",
-				psprintf("The %s shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock%s.",
-						 clock_name(), now, timestamptz_to_str(snowflake_epoch),
-						 restart));
-		return;
-	}
+	if (state->earliest == 0 ||
+		!clock_timestamp_of_unit(state->earliest, &earliest))
+		earliest = DT_NOBEGIN;
+	behind_us = earliest == DT_NOBEGIN ? 0 : earliest - state->now;
+	if (earliest != DT_NOBEGIN)
+		drift_us = Max(drift_us, earliest - wall);
 
-	if (!clock_timestamp_of_unit(state->earliest, &earliest))
-		earliest = state->now;	/* cannot be: a mark is a timestamp */
-	behind_us = earliest - state->now;
-	detail = psprintf("The %s shows %s. IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
-					  clock_name(), now, timestamptz_to_str(earliest),
-					  (behind_us - 1) / 1000 + 1, snowflake_max_drift);
-
-	if (behind_us <= 0)
-		add_row(state, "clock", "ok", psprintf("The %s shows %s.", clock_name(), now));
-	else if (behind_us <= snowflake_max_drift * INT64CONST(1000))
-		add_row(state, "clock", "warning",
-				psprintf("%s The clock was set back, or IDs are drawn faster than the layout allows.",
-						 detail));
+	if (behind_us > MAX_DRIFT_US / 2)
+		detail = psprintf("IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead of the %s; \"snowflake.max_drift\" allows %d ms.",
+						  check_show(earliest), in_ms(behind_us), clock_name(),
+						  snowflake_max_drift);
 	else
-		add_row(state, "clock", "error",
-				psprintf("%s Set the server's clock%s, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
-						 detail, restart));
+		detail = psprintf("The time in IDs is " INT64_FORMAT " ms %s the server's clock; \"snowflake.max_drift\" is %d ms.",
+						  in_ms(drift_us > 0 ? drift_us : -drift_us),
+						  drift_us > 0 ? "ahead of" : "behind",
+						  snowflake_max_drift);
+
+	if (behind_us > MAX_DRIFT_US)
+		check_row(state, "error",
+				  psprintf("%s Set the server's clock%s, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
+						   detail, clock_steps() ? "" : " and restart the server"));
+	else if (behind_us > MAX_DRIFT_US / 2)
+		check_row(state, "warning",
+				  psprintf("%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
+						   detail));
+	else if (drift_us > MAX_DRIFT_US / 2)
+		check_row(state, "warning",
+				  psprintf("%s The clock was set back, which does not show in IDs before the next start. If it is right, restart the server.",
+						   detail));
+	else
+		check_row(state, "ok", clock_steps() && drift_us <= 0 ?
+				  "IDs are not ahead of the server's clock." : detail);
 }
 
-/* Can the durable mark be raised? */
+/* Does somebody keep the server's clock right? */
+static void
+check_time_sync(CheckState *state)
+{
+#ifdef __linux__
+	struct timex timex = {0};
+	int			result = adjtimex(&timex);
+
+	if (result < 0)
+		check_row(state, "ok",
+				  psprintf("The kernel does not tell whether the clock is synchronised: %m."));
+	else if (result == TIME_ERROR || timex.status & STA_UNSYNC)
+		check_row(state, "warning",
+				  "The kernel says that the clock is not synchronised. Start chronyd, ntpd or systemd-timesyncd.");
+	else if (result == TIME_INS || result == TIME_OOP)
+	{
+		/* the last second of the day comes twice */
+		if (clock_steps() && MAX_DRIFT_US < USECS_PER_SEC)
+			check_row(state, "warning",
+					  psprintf("A leap second comes at the end of the day, in UTC: the clock goes back by a second, and \"snowflake.max_drift\" allows %d ms. Set it to 1s, or let the time server smear the leap second.",
+							   snowflake_max_drift));
+		else
+			check_row(state, "ok",
+					  "The kernel says that the clock is synchronised. A leap second comes at the end of the day, in UTC, which IDs do not wait for.");
+	}
+	else
+		check_row(state, "ok", "The kernel says that the clock is synchronised.");
+#else
+	check_row(state, "ok",
+			  "The kernel does not tell whether the clock is synchronised.");
+#endif
+}
+
+/* Is there who raises the durable mark? */
+static void
+check_worker(CheckState *state)
+{
+	if (shared == NULL)
+		check_row(state, "error",
+				  "There is no background worker, as snowflake is not preloaded.");
+	else if (RecoveryInProgress())
+		check_row(state, "ok",
+				  "This is a standby: its background worker starts when it is promoted.");
+	else if (pg_atomic_read_u32(&shared->reserve.worker) == (uint32) -1)
+		check_row(state, "error",
+				  "The background worker \"snowflake worker\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.");
+	else
+		check_row(state, "ok", "The background worker is running.");
+}
+
+/* Is the durable mark raised, and how far? */
 static void
 check_mark(CheckState *state)
 {
+	uint64		limit;
+	TimestampTz reserved;
+	int64		ahead_us;
+	int64		in_bounds_us;
 	char	   *detail;
 	char	   *hint;
 
 	if (shared == NULL)
 	{
-		add_row(state, "mark", "error",
-				"There is no background worker to keep the durable mark, as snowflake is not preloaded.");
+		check_row(state, "error",
+				  "There is no background worker to keep the durable mark, as snowflake is not preloaded.");
 		return;
 	}
 	if (RecoveryInProgress())
 	{
-		add_row(state, "mark", "ok",
-				"This is a standby, which draws no IDs. It receives the durable mark of its primary.");
+		check_row(state, "ok",
+				  "This is a standby, which draws no IDs. It receives the durable mark of its primary.");
 		return;
 	}
 
 	switch (reserve_worker_state(&detail, &hint))
 	{
 		case WORKER_FAILS:
-			add_row(state, "mark", "error", psprintf("%s %s", detail, hint));
+			check_row(state, "error", psprintf("%s %s", detail, hint));
 			return;
 		case WORKER_WORKS:
 			/* somebody may wait for that, if it takes long */
 			if (!reserve_covers(earliest_time(state)))
 			{
-				add_row(state, "mark", "warning",
-						psprintf("%s %s", detail, hint));
+				check_row(state, "warning", psprintf("%s %s", detail, hint));
+				return;
+			}
+			break;
+		case WORKER_ABSENT:
+			if (!reserve_covers(earliest_time(state)))
+			{
+				check_row(state, "warning",
+						  "The durable mark cannot be raised without the background worker.");
 				return;
 			}
 			break;
 		case WORKER_SLEEPS:
 			break;
 	}
-	add_row(state, "mark", "ok",
-			psprintf("A background worker keeps the durable mark in database \"%s\".",
-					 snowflake_database));
+
+	limit = pg_atomic_read_u64(&shared->reserve.limit);
+	if (limit == 0)
+	{
+		check_row(state, "ok",
+				  psprintf("Nothing is reserved. The durable mark is in database \"%s\", or will be with the first ID.",
+						   snowflake_database));
+		return;
+	}
+	if (!clock_timestamp_of_unit(limit, &reserved))
+		reserved = DT_NOEND;
+	ahead_us = reserved - state->now;
+	detail = psprintf("The durable mark in database \"%s\" reserves IDs up to %s, which is " INT64_FORMAT " ms %s the clock; \"snowflake.reserve_window\" is %d ms.",
+					  snowflake_database, check_show(reserved),
+					  in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
+					  ahead_us > 0 ? "ahead of" : "behind",
+					  snowflake_reserve_window);
+
+	/* IDs that are ahead take the mark with them; that is check_drift()'s */
+	if (clock_timestamp_of_unit(state->earliest, &reserved))
+		ahead_us = Min(ahead_us, ahead_us + state->now - reserved);
+	in_bounds_us = snowflake_reserve_window * INT64CONST(1000) + MAX_DRIFT_US +
+		2 * snowflake_layout.unit_us;
+	if (ahead_us > in_bounds_us)
+		check_row(state, "warning",
+				  psprintf("%s That was set lower since, or somebody has changed the mark. After a crash no ID could be drawn before that time; a clean restart of the server lowers the mark.",
+						   detail));
+	else if (ahead_us <= 0)
+		check_row(state, "ok", psprintf("%s The next ID raises it.", detail));
+	else
+		check_row(state, "ok", detail);
+}
+
+/* Do many backends share a slot? */
+static void
+check_slots(CheckState *state)
+{
+	int			nslots = settings_slots();
+	char	   *detail = psprintf("Worker slots: %d. \"max_connections\" is %d.",
+								  nslots, MaxConnections);
+
+	if (snowflake_layout.bits[FIELD_WORKER] == 0)
+	{
+		check_row(state, "ok",
+				  "The layout has no worker field, so that all backends share one slot.");
+		return;
+	}
+	if (MaxConnections / BACKENDS_PER_SLOT > nslots ||
+		(MaxConnections / BACKENDS_PER_SLOT == nslots &&
+		 MaxConnections % BACKENDS_PER_SLOT > 0))
+		check_row(state, "warning",
+				  psprintf("%s So more than %d backends may share a slot, which slows down drawing when they do it at once. Set \"max_connections\" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.",
+						   detail, BACKENDS_PER_SLOT));
+	else
+		check_row(state, "ok",
+				  MaxConnections <= nslots ? detail :
+				  psprintf("%s Backends that share one are safe, and a little slower.",
+						   detail));
+}
+
+/* Is there an extension of the same name, such as pgEdge's, or what it left? */
+static void
+check_other_extension(CheckState *state)
+{
+	int			nestlevel = ddl_begin();
+	int			n;
+
+	n = (int) ddl_query("SELECT string_agg(version, ', ' ORDER BY version)"
+						" FROM pg_available_extension_versions"
+						" WHERE name = 'snowflake' AND version <> '" SNOWFLAKE_VERSION "'"
+						" HAVING count(*) > 0");
+	if (n > 0)
+		check_row(state, "warning",
+				  psprintf("There are scripts of an extension of the same name, or of other versions of this one: %s. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.",
+						   ddl_value(0, 1)));
+
+	n = (int) ddl_query("SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+						" WHERE n.nspname = 'snowflake' AND p.proname = 'nextval'"
+						" AND p.proargtypes[0] = 'regclass'::regtype AND p.pronargs = 1");
+	if (n > 0)
+		check_row(state, "warning",
+				  "This database has the function snowflake.nextval(regclass) of another extension, pgEdge's: IDs that it draws may equal those of snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
+
+	n = (int) ddl_query("SELECT d.datname, r.rolname FROM pg_db_role_setting s"
+						" LEFT JOIN pg_database d ON d.oid = s.setdatabase"
+						" LEFT JOIN pg_roles r ON r.oid = s.setrole"
+						" WHERE EXISTS (SELECT FROM unnest(s.setconfig) c WHERE c LIKE 'snowflake.node=%')"
+						" ORDER BY 1, 2");
+	for (int i = 0; i < n; i++)
+	{
+		char	   *database = ddl_value(i, 1);
+		char	   *role = ddl_value(i, 2);
+
+		check_row(state, "warning",
+				  psprintf("pgEdge's setting \"snowflake.node\" is set for %s%s%s%s, and is not read. The server's number is \"snowflake.node_id\".",
+						   database ? "database " : "",
+						   database ? quote_identifier(database) : "",
+						   database && role ? ", " : "",
+						   role ? psprintf("role %s", quote_identifier(role)) :
+						   database ? "" : "all roles"));
+	}
+
+	/* the files are shown to who may see them */
+	n = (int) ddl_query("SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')");
+	if (ddl_value_bool(0, 1) &&
+		ddl_query("SELECT sourcefile, sourceline FROM pg_file_settings"
+				  " WHERE name = 'snowflake.node' ORDER BY seqno LIMIT 1") > 0)
+		check_row(state, "warning",
+				  psprintf("pgEdge's setting \"snowflake.node\" is in %s, line %s, and is not read. Remove it there. The server's number is \"snowflake.node_id\".",
+						   ddl_value(0, 1), ddl_value(0, 2)));
+
+	if (state->nrows == 0)
+		check_row(state, "ok", "Nothing of another extension named snowflake is found.");
+	ddl_end(nestlevel);
+}
+
+/* In the order of the rows. */
+static const struct
+{
+	const char *name;
+	void		(*function) (CheckState *state);
+}			checks[] =
+
+{
+	{"preload", check_preload},
+	{"extension", check_extension},
+	{"node_id", check_node_id},
+	{"registry", check_registry},
+	{"layout", check_layout},
+	{"lifetime", check_lifetime},
+	{"clock", check_clock},
+	{"steps", check_steps},
+	{"drift", check_drift},
+	{"time_sync", check_time_sync},
+	{"worker", check_worker},
+	{"mark", check_mark},
+	{"slots", check_slots},
+	{"other_extension", check_other_extension},
+	{"tables", check_tables}
+};
+
+static void
+run_check(CheckState *state, void *arg)
+{
+	checks[*(int *) arg].function(state);
 }
 
 /* snowflake_check() */
 Datum
 snowflake_check(PG_FUNCTION_ARGS)
 {
-	CheckState	state = {.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo};
+	CheckState	state = {
+		.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo,
+		.schema = get_func_namespace(fcinfo->flinfo->fn_oid),
+	};
 
 	InitMaterializedSRF(fcinfo, 0);
 
@@ -206,10 +679,15 @@ snowflake_check(PG_FUNCTION_ARGS)
 	state.unit = layout_unit_floor(&snowflake_layout,
 								   clock_since_epoch(state.now));
 
-	check_preload(&state);
-	check_node_id(&state);
-	check_lifetime(&state);
-	check_clock(&state);
-	check_mark(&state);
+	for (int i = 0; i < (int) lengthof(checks); i++)
+	{
+		char	   *failure;
+
+		state.check = checks[i].name;
+		state.nrows = 0;
+		failure = check_try(run_check, &state, &i);
+		if (failure != NULL)
+			check_row(&state, "error", psprintf("The check failed: %s.", failure));
+	}
 	return (Datum) 0;
 }

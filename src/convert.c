@@ -48,7 +48,6 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
-#include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
 #include "clock.h"
@@ -207,49 +206,6 @@ raise_errors(Conversion *plan)
  * Reading the catalogs
  */
 
-/*
- * Run a query that only reads.  It sees what was committed by now, whatever
- * the isolation level: under the lock that is all there is.  Returns the
- * number of rows.
- */
-static uint64
-query(const char *sql)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	int			result;
-
-	PushActiveSnapshot(GetLatestSnapshot());
-	result = SPI_execute(sql, true, 0);
-	PopActiveSnapshot();
-	MemoryContextSwitchTo(caller);
-	if (result != SPI_OK_SELECT)
-		elog(ERROR, "SPI_execute failed: %s: %s",
-			 SPI_result_code_string(result), sql);
-	return SPI_processed;
-}
-
-static char *
-value(uint64 row, int column)
-{
-	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column);
-}
-
-static Oid
-value_oid(uint64 row, int column)
-{
-	char	   *str = value(row, column);
-
-	return str ? atooid(str) : InvalidOid;
-}
-
-static bool
-value_bool(uint64 row, int column)
-{
-	char	   *str = value(row, column);
-
-	return str && str[0] == 't';
-}
-
 /* the OIDs of a list as an array constant */
 static char *
 oid_array(List *oids)
@@ -317,8 +273,7 @@ column_name(Oid relid, const char *column)
 }
 
 /*
- * Take a default apart.  In a smallint or integer column the call has a cast
- * around it.
+ * Take a default apart.
  */
 static void
 recognize_default(Conversion *plan, Node *node)
@@ -329,14 +284,9 @@ recognize_default(Conversion *plan, Node *node)
 	Const	   *arg;
 
 	plan->source = SOURCE_OTHER;
-	if (IsA(node, FuncExpr) &&
-		(((FuncExpr *) node)->funcid == F_INT4_INT8 ||
-		 ((FuncExpr *) node)->funcid == F_INT2_INT8))
-		node = linitial(((FuncExpr *) node)->args);
-	if (!IsA(node, FuncExpr))
+	func = ddl_default_call(node);
+	if (func == NULL)
 		return;
-
-	func = (FuncExpr *) node;
 	if (func->args == NIL)
 	{
 		if (func->funcid == LookupFuncName(names, 0, NULL, false))
@@ -384,22 +334,22 @@ read_column(Conversion *plan)
 {
 	char	   *identity;
 
-	if (query(psprintf("SELECT a.atttypid, a.attidentity, a.attgenerated <> '',"
-					   " pg_get_expr(d.adbin, d.adrelid), d.adbin"
-					   " FROM pg_attribute a LEFT JOIN pg_attrdef d"
-					   " ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
-					   " WHERE a.attrelid = %u AND a.attnum = %d",
-					   plan->relid, plan->attnum)) != 1)
+	if (ddl_query(psprintf("SELECT a.atttypid, a.attidentity, a.attgenerated <> '',"
+						   " pg_get_expr(d.adbin, d.adrelid), d.adbin"
+						   " FROM pg_attribute a LEFT JOIN pg_attrdef d"
+						   " ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+						   " WHERE a.attrelid = %u AND a.attnum = %d",
+						   plan->relid, plan->attnum)) != 1)
 		elog(ERROR, "cannot read column %d of relation %u",
 			 plan->attnum, plan->relid);
 
-	plan->type = value_oid(0, 1);
-	identity = value(0, 2);
-	plan->expression = value(0, 4);
+	plan->type = ddl_value_oid(0, 1);
+	identity = ddl_value(0, 2);
+	plan->expression = ddl_value(0, 4);
 	plan->sequence = InvalidOid;
 	plan->tree = find_all_inheritors(plan->relid, NoLock, NULL);
 
-	if (value_bool(0, 3))
+	if (ddl_value_bool(0, 3))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("column %s is a generated column",
@@ -419,7 +369,7 @@ read_column(Conversion *plan)
 									identity[0] == 'a' ? "ALWAYS" : "BY DEFAULT");
 	}
 	else if (plan->expression != NULL)
-		recognize_default(plan, stringToNode(value(0, 5)));
+		recognize_default(plan, stringToNode(ddl_value(0, 5)));
 	else
 		plan->source = SOURCE_NONE;
 }
@@ -434,42 +384,42 @@ read_members(Conversion *plan)
 	StringInfoData changing;
 	uint64		n;
 
-	n = query(psprintf(
-					   "WITH RECURSIVE key AS ("
-					   "  SELECT c.conrelid, c.confrelid, k.att, k.confatt"
-					   "  FROM pg_constraint c, unnest(c.conkey, c.confkey) AS k (att, confatt)"
-					   "  WHERE c.contype = 'f' AND c.conparentid = 0"
-					   "), link AS MATERIALIZED ("
-					   "  SELECT conrelid AS rel, att, confrelid AS torel, confatt AS toatt FROM key"
-					   "  UNION"
-					   "  SELECT confrelid, confatt, conrelid, att FROM key"
-					   "), member (rel, att) AS ("
-					   "  SELECT %u::oid, %d::int2"
-					   "  UNION"
-					   "  SELECT l.torel, l.toatt FROM member m CROSS JOIN LATERAL ("
-					   "    SELECT torel, toatt FROM link WHERE link.rel = m.rel AND link.att = m.att"
-					   "    UNION ALL"
-					   "    SELECT p.attrelid, p.attnum FROM pg_attribute c"
-					   "    JOIN pg_inherits i ON i.inhrelid = c.attrelid"
-					   "    JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = c.attname"
-					   "    WHERE c.attrelid = m.rel AND c.attnum = m.att AND c.attinhcount > 0"
-					   "    UNION ALL"
-					   "    SELECT c.attrelid, c.attnum FROM pg_attribute p"
-					   "    JOIN pg_inherits i ON i.inhparent = p.attrelid"
-					   "    JOIN pg_attribute c ON c.attrelid = i.inhrelid AND c.attname = p.attname"
-					   "    WHERE p.attrelid = m.rel AND p.attnum = m.att AND c.attinhcount > 0"
-					   "  ) AS l"
-					   ")"
-					   " SELECT m.rel, m.att, a.attname, a.atttypid, a.attinhcount,"
-					   "  (SELECT min(i.inhparent::int8) FROM pg_inherits i WHERE i.inhrelid = m.rel AND a.attinhcount > 0"
-					   "   AND EXISTS (SELECT FROM pg_attribute p WHERE p.attrelid = i.inhparent AND p.attname = a.attname)),"
-					   "  c.relkind, c.reloftype <> 0,"
-					   "  EXISTS (SELECT FROM link l JOIN pg_attribute t ON t.attrelid = l.torel AND t.attnum = l.toatt"
-					   "          WHERE l.rel = m.rel AND l.att = m.att AND t.atttypid IN (%u, %u))"
-					   " FROM member m JOIN pg_class c ON c.oid = m.rel"
-					   " JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att"
-					   " ORDER BY a.attinhcount > 0, m.rel, m.att",
-					   plan->relid, plan->attnum, INT2OID, INT4OID));
+	n = ddl_query(psprintf(
+						   "WITH RECURSIVE key AS ("
+						   "  SELECT c.conrelid, c.confrelid, k.att, k.confatt"
+						   "  FROM pg_constraint c, unnest(c.conkey, c.confkey) AS k (att, confatt)"
+						   "  WHERE c.contype = 'f' AND c.conparentid = 0"
+						   "), link AS MATERIALIZED ("
+						   "  SELECT conrelid AS rel, att, confrelid AS torel, confatt AS toatt FROM key"
+						   "  UNION"
+						   "  SELECT confrelid, confatt, conrelid, att FROM key"
+						   "), member (rel, att) AS ("
+						   "  SELECT %u::oid, %d::int2"
+						   "  UNION"
+						   "  SELECT l.torel, l.toatt FROM member m CROSS JOIN LATERAL ("
+						   "    SELECT torel, toatt FROM link WHERE link.rel = m.rel AND link.att = m.att"
+						   "    UNION ALL"
+						   "    SELECT p.attrelid, p.attnum FROM pg_attribute c"
+						   "    JOIN pg_inherits i ON i.inhrelid = c.attrelid"
+						   "    JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = c.attname"
+						   "    WHERE c.attrelid = m.rel AND c.attnum = m.att AND c.attinhcount > 0"
+						   "    UNION ALL"
+						   "    SELECT c.attrelid, c.attnum FROM pg_attribute p"
+						   "    JOIN pg_inherits i ON i.inhparent = p.attrelid"
+						   "    JOIN pg_attribute c ON c.attrelid = i.inhrelid AND c.attname = p.attname"
+						   "    WHERE p.attrelid = m.rel AND p.attnum = m.att AND c.attinhcount > 0"
+						   "  ) AS l"
+						   ")"
+						   " SELECT m.rel, m.att, a.attname, a.atttypid, a.attinhcount,"
+						   "  (SELECT min(i.inhparent::int8) FROM pg_inherits i WHERE i.inhrelid = m.rel AND a.attinhcount > 0"
+						   "   AND EXISTS (SELECT FROM pg_attribute p WHERE p.attrelid = i.inhparent AND p.attname = a.attname)),"
+						   "  c.relkind, c.reloftype <> 0,"
+						   "  EXISTS (SELECT FROM link l JOIN pg_attribute t ON t.attrelid = l.torel AND t.attnum = l.toatt"
+						   "          WHERE l.rel = m.rel AND l.att = m.att AND t.atttypid IN (%u, %u))"
+						   " FROM member m JOIN pg_class c ON c.oid = m.rel"
+						   " JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att"
+						   " ORDER BY a.attinhcount > 0, m.rel, m.att",
+						   plan->relid, plan->attnum, INT2OID, INT4OID));
 
 	plan->members = palloc0(sizeof(Member) * n);
 	plan->nmembers = (int) n;
@@ -479,15 +429,15 @@ read_members(Conversion *plan)
 	{
 		Member	   *m = &plan->members[i];
 
-		m->relid = value_oid(i, 1);
-		m->attnum = (AttrNumber) atoi(value(i, 2));
-		m->column = value(i, 3);
-		m->type = value_oid(i, 4);
-		m->nparents = atoi(value(i, 5));
-		m->parent = value_oid(i, 6);
-		m->relkind = value(i, 7)[0];
-		m->typed = value_bool(i, 8);
-		m->adjacent = value_bool(i, 9);
+		m->relid = ddl_value_oid(i, 1);
+		m->attnum = (AttrNumber) atoi(ddl_value(i, 2));
+		m->column = ddl_value(i, 3);
+		m->type = ddl_value_oid(i, 4);
+		m->nparents = atoi(ddl_value(i, 5));
+		m->parent = ddl_value_oid(i, 6);
+		m->relkind = ddl_value(i, 7)[0];
+		m->typed = ddl_value_bool(i, 8);
+		m->adjacent = ddl_value_bool(i, 9);
 		if (is_small(m->type))
 		{
 			appendStringInfo(&changing, "%s(%u::oid, %d::int2)",
@@ -532,111 +482,111 @@ find_dependents(Conversion *plan)
 {
 	uint64		n;
 
-	n = query(psprintf(
-					   "WITH RECURSIVE dep (classid, objid, rel, att) AS ("
-					   "  SELECT d.classid, d.objid, m.rel, m.att FROM %s"
-					   "  JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass"
-					   "   AND d.refobjid = m.rel AND d.refobjsubid = m.att"
-					   "  WHERE d.classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass,"
-					   "   'pg_publication_rel'::regclass, 'pg_proc'::regclass)"
-					   "   OR d.classid = 'pg_trigger'::regclass AND EXISTS"
-					   "    (SELECT FROM pg_trigger t WHERE t.oid = d.objid AND t.tgparentid = 0)"
-					   "   OR d.classid = 'pg_attrdef'::regclass AND EXISTS"
-					   "    (SELECT FROM pg_attrdef x WHERE x.oid = d.objid AND (x.adrelid, x.adnum) <> (m.rel, m.att))"
-					   "), views (rule, view, level) AS ("
-					   "  SELECT r.oid, r.ev_class, 0 FROM pg_rewrite r"
-					   "  WHERE r.oid IN (SELECT objid FROM dep WHERE classid = 'pg_rewrite'::regclass)"
-					   "  UNION"
-					   "  SELECT r.oid, r.ev_class, v.level + 1 FROM views v"
-					   "  JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = v.view"
-					   "   AND d.classid = 'pg_rewrite'::regclass"
-					   "  JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view"
-					   "  WHERE v.level < 100"
-					   "), found (classid, objid, level, uses) AS ("
-					   "  SELECT classid, objid, 0,"
-					   "   string_agg(DISTINCT format('%%s.%%I', rel::regclass, attname), ', ')"
-					   "  FROM dep JOIN pg_attribute ON attrelid = rel AND attnum = att"
-					   "  GROUP BY classid, objid"
-					   "  UNION ALL"
-					   "  SELECT 'pg_rewrite'::regclass, rule, max(level), NULL FROM views"
-					   "  GROUP BY rule HAVING min(level) > 0"
-					   ")"
-					   " SELECT CASE WHEN c.relkind IN ('v', 'm')"
-					   "   THEN pg_describe_object('pg_class'::regclass, c.oid, 0)"
-					   "   WHEN f.classid = 'pg_attrdef'::regclass"
-					   "   THEN 'generated ' || pg_describe_object('pg_class'::regclass, x.adrelid, x.adnum)"
-					   "   ELSE pg_describe_object(f.classid, f.objid, 0) END,"
-					   "  f.uses,"
-					   "  CASE f.classid"
-					   "   WHEN 'pg_rewrite'::regclass THEN CASE c.relkind"
-					   "    WHEN 'v' THEN format('CREATE VIEW %%s%%s AS%%s%%s', c.oid::regclass,"
-					   "     ' WITH (' || array_to_string(c.reloptions, ', ') || ')', chr(10), pg_get_viewdef(c.oid))"
-					   "    WHEN 'm' THEN format('CREATE MATERIALIZED VIEW %%s AS%%s%%s', c.oid::regclass, chr(10), pg_get_viewdef(c.oid))"
-					   "    ELSE pg_get_ruledef(f.objid) END"
-					   "   WHEN 'pg_trigger'::regclass THEN pg_get_triggerdef(f.objid)"
-					   "   WHEN 'pg_attrdef'::regclass THEN format('GENERATED ALWAYS AS (%%s)', pg_get_expr(x.adbin, x.adrelid))"
-					   "   WHEN 'pg_proc'::regclass THEN pg_get_functiondef(f.objid)"
-					   "   WHEN 'pg_publication_rel'::regclass THEN"
-					   "    (SELECT format('WHERE %%s', pg_get_expr(p.prqual, p.prrelid)) FROM pg_publication_rel p WHERE p.oid = f.objid)"
-					   "   ELSE (SELECT concat_ws(' ', 'USING (' || pg_get_expr(p.polqual, p.polrelid) || ')',"
-					   "     'WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')"
-					   "    FROM pg_policy p WHERE p.oid = f.objid)"
-					   "  END"
-					   " FROM found f"
-					   " LEFT JOIN pg_rewrite r ON f.classid = 'pg_rewrite'::regclass AND r.oid = f.objid"
-					   " LEFT JOIN pg_class c ON c.oid = r.ev_class"
-					   " LEFT JOIN pg_attrdef x ON f.classid = 'pg_attrdef'::regclass AND x.oid = f.objid"
-					   " ORDER BY f.level, 1, 2",
-					   plan->changing));
+	n = ddl_query(psprintf(
+						   "WITH RECURSIVE dep (classid, objid, rel, att) AS ("
+						   "  SELECT d.classid, d.objid, m.rel, m.att FROM %s"
+						   "  JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass"
+						   "   AND d.refobjid = m.rel AND d.refobjsubid = m.att"
+						   "  WHERE d.classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass,"
+						   "   'pg_publication_rel'::regclass, 'pg_proc'::regclass)"
+						   "   OR d.classid = 'pg_trigger'::regclass AND EXISTS"
+						   "    (SELECT FROM pg_trigger t WHERE t.oid = d.objid AND t.tgparentid = 0)"
+						   "   OR d.classid = 'pg_attrdef'::regclass AND EXISTS"
+						   "    (SELECT FROM pg_attrdef x WHERE x.oid = d.objid AND (x.adrelid, x.adnum) <> (m.rel, m.att))"
+						   "), views (rule, view, level) AS ("
+						   "  SELECT r.oid, r.ev_class, 0 FROM pg_rewrite r"
+						   "  WHERE r.oid IN (SELECT objid FROM dep WHERE classid = 'pg_rewrite'::regclass)"
+						   "  UNION"
+						   "  SELECT r.oid, r.ev_class, v.level + 1 FROM views v"
+						   "  JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = v.view"
+						   "   AND d.classid = 'pg_rewrite'::regclass"
+						   "  JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view"
+						   "  WHERE v.level < 100"
+						   "), found (classid, objid, level, uses) AS ("
+						   "  SELECT classid, objid, 0,"
+						   "   string_agg(DISTINCT format('%%s.%%I', rel::regclass, attname), ', ')"
+						   "  FROM dep JOIN pg_attribute ON attrelid = rel AND attnum = att"
+						   "  GROUP BY classid, objid"
+						   "  UNION ALL"
+						   "  SELECT 'pg_rewrite'::regclass, rule, max(level), NULL FROM views"
+						   "  GROUP BY rule HAVING min(level) > 0"
+						   ")"
+						   " SELECT CASE WHEN c.relkind IN ('v', 'm')"
+						   "   THEN pg_describe_object('pg_class'::regclass, c.oid, 0)"
+						   "   WHEN f.classid = 'pg_attrdef'::regclass"
+						   "   THEN 'generated ' || pg_describe_object('pg_class'::regclass, x.adrelid, x.adnum)"
+						   "   ELSE pg_describe_object(f.classid, f.objid, 0) END,"
+						   "  f.uses,"
+						   "  CASE f.classid"
+						   "   WHEN 'pg_rewrite'::regclass THEN CASE c.relkind"
+						   "    WHEN 'v' THEN format('CREATE VIEW %%s%%s AS%%s%%s', c.oid::regclass,"
+						   "     ' WITH (' || array_to_string(c.reloptions, ', ') || ')', chr(10), pg_get_viewdef(c.oid))"
+						   "    WHEN 'm' THEN format('CREATE MATERIALIZED VIEW %%s AS%%s%%s', c.oid::regclass, chr(10), pg_get_viewdef(c.oid))"
+						   "    ELSE pg_get_ruledef(f.objid) END"
+						   "   WHEN 'pg_trigger'::regclass THEN pg_get_triggerdef(f.objid)"
+						   "   WHEN 'pg_attrdef'::regclass THEN format('GENERATED ALWAYS AS (%%s)', pg_get_expr(x.adbin, x.adrelid))"
+						   "   WHEN 'pg_proc'::regclass THEN pg_get_functiondef(f.objid)"
+						   "   WHEN 'pg_publication_rel'::regclass THEN"
+						   "    (SELECT format('WHERE %%s', pg_get_expr(p.prqual, p.prrelid)) FROM pg_publication_rel p WHERE p.oid = f.objid)"
+						   "   ELSE (SELECT concat_ws(' ', 'USING (' || pg_get_expr(p.polqual, p.polrelid) || ')',"
+						   "     'WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')"
+						   "    FROM pg_policy p WHERE p.oid = f.objid)"
+						   "  END"
+						   " FROM found f"
+						   " LEFT JOIN pg_rewrite r ON f.classid = 'pg_rewrite'::regclass AND r.oid = f.objid"
+						   " LEFT JOIN pg_class c ON c.oid = r.ev_class"
+						   " LEFT JOIN pg_attrdef x ON f.classid = 'pg_attrdef'::regclass AND x.oid = f.objid"
+						   " ORDER BY f.level, 1, 2",
+						   plan->changing));
 	for (uint64 i = 0; i < n; i++)
 	{
-		char	   *uses = value(i, 2);
+		char	   *uses = ddl_value(i, 2);
 		Row		   *row;
 
 		row = add_error(plan, ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
 						uses ?
-						psprintf("%s uses %s, whose type must change", value(i, 1), uses) :
-						psprintf("%s uses a view that stands in the way", value(i, 1)));
-		row->definition = value(i, 3);
+						psprintf("%s uses %s, whose type must change", ddl_value(i, 1), uses) :
+						psprintf("%s uses a view that stands in the way", ddl_value(i, 1)));
+		row->definition = ddl_value(i, 3);
 		row->hint = "Drop what is in the way, convert the column, and make it again, in one transaction.";
 	}
 
 	/* tables that have a whole row of such a table in a column */
-	n = query(psprintf(
-					   "WITH RECURSIVE used (type) AS ("
-					   "  SELECT c.reltype FROM %s JOIN pg_class c ON c.oid = m.rel AND c.reltype <> 0"
-					   "  UNION"
-					   "  SELECT d.objid FROM used u JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass"
-					   "   AND d.refobjid = u.type AND d.classid = 'pg_type'::regclass"
-					   ")"
-					   " SELECT DISTINCT format('%%s.%%I', a.attrelid::regclass, a.attname), format_type(u.type, NULL)"
-					   " FROM used u JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid = u.type"
-					   "  AND d.classid = 'pg_class'::regclass"
-					   " JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'm', 'p')"
-					   " JOIN pg_attribute a ON a.attrelid = d.objid AND a.attnum = d.objsubid"
-					   " ORDER BY 1",
-					   plan->changing));
+	n = ddl_query(psprintf(
+						   "WITH RECURSIVE used (type) AS ("
+						   "  SELECT c.reltype FROM %s JOIN pg_class c ON c.oid = m.rel AND c.reltype <> 0"
+						   "  UNION"
+						   "  SELECT d.objid FROM used u JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass"
+						   "   AND d.refobjid = u.type AND d.classid = 'pg_type'::regclass"
+						   ")"
+						   " SELECT DISTINCT format('%%s.%%I', a.attrelid::regclass, a.attname), format_type(u.type, NULL)"
+						   " FROM used u JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid = u.type"
+						   "  AND d.classid = 'pg_class'::regclass"
+						   " JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'm', 'p')"
+						   " JOIN pg_attribute a ON a.attrelid = d.objid AND a.attnum = d.objsubid"
+						   " ORDER BY 1",
+						   plan->changing));
 	for (uint64 i = 0; i < n; i++)
 		add_error(plan, ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
 				  psprintf("column %s has rows of a table whose column must change, as type %s",
-						   value(i, 1), value(i, 2)));
+						   ddl_value(i, 1), ddl_value(i, 2)));
 
-	n = query(psprintf(
-					   "SELECT format('%%s.%%I', m.rel::regclass, a.attname), pg_get_partkeydef(m.rel)"
-					   " FROM %s JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att"
-					   " WHERE EXISTS (SELECT FROM pg_depend d"
-					   "  WHERE d.classid = 'pg_class'::regclass AND d.objid = m.rel AND d.objsubid = m.att"
-					   "  AND d.refclassid = 'pg_class'::regclass AND d.refobjid = m.rel AND d.refobjsubid = 0"
-					   "  AND d.deptype = 'i')"
-					   " ORDER BY 1",
-					   plan->changing));
+	n = ddl_query(psprintf(
+						   "SELECT format('%%s.%%I', m.rel::regclass, a.attname), pg_get_partkeydef(m.rel)"
+						   " FROM %s JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att"
+						   " WHERE EXISTS (SELECT FROM pg_depend d"
+						   "  WHERE d.classid = 'pg_class'::regclass AND d.objid = m.rel AND d.objsubid = m.att"
+						   "  AND d.refclassid = 'pg_class'::regclass AND d.refobjid = m.rel AND d.refobjsubid = 0"
+						   "  AND d.deptype = 'i')"
+						   " ORDER BY 1",
+						   plan->changing));
 	for (uint64 i = 0; i < n; i++)
 	{
 		Row		   *row = add_error(plan, ERRCODE_FEATURE_NOT_SUPPORTED,
 									psprintf("column %s, whose type must change, is in the partition key",
-											 value(i, 1)));
+											 ddl_value(i, 1)));
 
-		row->definition = psprintf("PARTITION BY %s", value(i, 2));
+		row->definition = psprintf("PARTITION BY %s", ddl_value(i, 2));
 		row->hint = "Make a new partitioned table with a bigint column, and move the rows.";
 	}
 }
@@ -713,8 +663,8 @@ check_descendants(Conversion *plan)
 	if (target->nparents > 0)
 	{
 		AttrNumber	attnum = get_attnum(target->parent, plan->column);
-		bool		identity = query(psprintf("SELECT FROM pg_attribute WHERE attrelid = %u AND attnum = %d AND attidentity <> ''",
-											  target->parent, attnum)) > 0;
+		bool		identity = ddl_query(psprintf("SELECT FROM pg_attribute WHERE attrelid = %u AND attnum = %d AND attidentity <> ''",
+												  target->parent, attnum)) > 0;
 
 		if (plan->source == SOURCE_IDENTITY && identity &&
 			get_rel_relispartition(plan->relid))
@@ -731,27 +681,27 @@ check_descendants(Conversion *plan)
 							 ": rows inserted there have the other one" : ""));
 	}
 
-	n = query(psprintf(
-					   "SELECT format('%%s.%%I', c.oid::regclass, a.attname),"
-					   " a.attidentity <> '' AND (NOT c.relispartition OR p.attidentity = ''),"
-					   " a.attidentity = '' AND pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(pd.adbin, pd.adrelid),"
-					   " coalesce(pg_get_expr(d.adbin, d.adrelid), 'none')"
-					   " FROM pg_class c"
-					   " JOIN pg_attribute p ON p.attrelid = %u AND p.attnum = %d"
-					   " LEFT JOIN pg_attrdef pd ON pd.adrelid = p.attrelid AND pd.adnum = p.attnum"
-					   " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = p.attname"
-					   " LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum"
-					   " WHERE c.oid = ANY (%s) AND c.oid <> %u ORDER BY 1",
-					   plan->relid, plan->attnum, oid_array(plan->tree), plan->relid));
+	n = ddl_query(psprintf(
+						   "SELECT format('%%s.%%I', c.oid::regclass, a.attname),"
+						   " a.attidentity <> '' AND (NOT c.relispartition OR p.attidentity = ''),"
+						   " a.attidentity = '' AND pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(pd.adbin, pd.adrelid),"
+						   " coalesce(pg_get_expr(d.adbin, d.adrelid), 'none')"
+						   " FROM pg_class c"
+						   " JOIN pg_attribute p ON p.attrelid = %u AND p.attnum = %d"
+						   " LEFT JOIN pg_attrdef pd ON pd.adrelid = p.attrelid AND pd.adnum = p.attnum"
+						   " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = p.attname"
+						   " LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum"
+						   " WHERE c.oid = ANY (%s) AND c.oid <> %u ORDER BY 1",
+						   plan->relid, plan->attnum, oid_array(plan->tree), plan->relid));
 	for (uint64 i = 0; i < n; i++)
 	{
-		if (value_bool(i, 2))
+		if (ddl_value_bool(i, 2))
 			add_error(plan, ERRCODE_INVALID_TABLE_DEFINITION,
-					  psprintf("column %s is an identity column of its own", value(i, 1)))->hint =
+					  psprintf("column %s is an identity column of its own", ddl_value(i, 1)))->hint =
 				"Convert that table first.";
-		else if (value_bool(i, 3) && strcmp(value(i, 4), "none") != 0)
+		else if (ddl_value_bool(i, 3) && strcmp(ddl_value(i, 4), "none") != 0)
 			add_row(plan, ROW_WARNING,
-					psprintf("the default of %s goes too: %s", value(i, 1), value(i, 4)));
+					psprintf("the default of %s goes too: %s", ddl_value(i, 1), ddl_value(i, 4)));
 	}
 }
 
@@ -784,8 +734,7 @@ check_server(Conversion *plan)
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "snowflake is not loaded via \"shared_preload_libraries\", so no ID could be drawn")->hint =
 			"Add \"snowflake\" to \"shared_preload_libraries\" and restart the server.";
-	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
-		snowflake_layout.bits[FIELD_NODE] > 0)
+	if (lease_is_needed() && !lease_is_used())
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "\"snowflake.node_id\" is not set, so no ID could be drawn")->hint =
 			"Set \"snowflake.node_id\" to a number that no other server has, and restart the server.";
@@ -824,14 +773,14 @@ read_ids(Conversion *plan)
 		return;
 	}
 
-	if (query(psprintf("SELECT min(%s)::int8, max(%s)::int8 FROM %s",
-					   column, column, plan->table)) != 1)
+	if (ddl_query(psprintf("SELECT min(%s)::int8, max(%s)::int8 FROM %s",
+						   column, column, plan->table)) != 1)
 		elog(ERROR, "cannot read the IDs of %s", plan->table);
-	if (value(0, 1) == NULL)
+	if (ddl_value(0, 1) == NULL)
 		return;
 	plan->has_ids = true;
-	plan->min_id = strtoll(value(0, 1), NULL, 10);
-	plan->max_id = strtoll(value(0, 2), NULL, 10);
+	plan->min_id = strtoll(ddl_value(0, 1), NULL, 10);
+	plan->max_id = strtoll(ddl_value(0, 2), NULL, 10);
 }
 
 /*
@@ -934,9 +883,9 @@ plan_advance(Conversion *plan)
 									   makeString(pstrdup("snowflake_advance")));
 		Oid			arg = INT8OID;
 
-		if (query(psprintf("SELECT has_function_privilege(%u, 'EXECUTE')",
-						   LookupFuncName(names, 1, &arg, false))) != 1 ||
-			!value_bool(0, 1))
+		if (ddl_query(psprintf("SELECT has_function_privilege(%u, 'EXECUTE')",
+							   LookupFuncName(names, 1, &arg, false))) != 1 ||
+			!ddl_value_bool(0, 1))
 		{
 			row = add_error(plan, ERRCODE_INSUFFICIENT_PRIVILEGE,
 							psprintf("permission denied to put the durable mark ahead of the clock, to %s", show(ts)));
@@ -1024,29 +973,29 @@ cost_of_alter(Conversion *plan, Oid relid, bool rewrite)
 		return buf.data;
 	}
 
-	if (query(psprintf(
-					   "SELECT count(*) FILTER (WHERE c.relkind = 'r'),"
-					   " pg_size_pretty(coalesce(sum(pg_table_size(c.oid)) FILTER (WHERE c.relkind = 'r'), 0)),"
-					   " (SELECT count(*) FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid"
-					   "  WHERE t.relkind = 'r' AND t.oid = ANY (%s)),"
-					   " (SELECT count(*) FROM pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0"
-					   "  AND EXISTS (SELECT FROM %s WHERE m.rel = ANY (%s) AND"
-					   "   (k.conrelid = m.rel AND m.att = ANY (k.conkey) OR k.confrelid = m.rel AND m.att = ANY (k.confkey))))"
-					   " FROM pg_class c WHERE c.oid = ANY (%s)",
-					   array, plan->changing, array, array)) != 1)
+	if (ddl_query(psprintf(
+						   "SELECT count(*) FILTER (WHERE c.relkind = 'r'),"
+						   " pg_size_pretty(coalesce(sum(pg_table_size(c.oid)) FILTER (WHERE c.relkind = 'r'), 0)),"
+						   " (SELECT count(*) FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid"
+						   "  WHERE t.relkind = 'r' AND t.oid = ANY (%s)),"
+						   " (SELECT count(*) FROM pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0"
+						   "  AND EXISTS (SELECT FROM %s WHERE m.rel = ANY (%s) AND"
+						   "   (k.conrelid = m.rel AND m.att = ANY (k.conkey) OR k.confrelid = m.rel AND m.att = ANY (k.confkey))))"
+						   " FROM pg_class c WHERE c.oid = ANY (%s)",
+						   array, plan->changing, array, array)) != 1)
 		elog(ERROR, "cannot read pg_class");
 
-	if (strcmp(value(0, 1), "1") == 0)
-		appendStringInfo(&buf, "; rewrites the table (%s)", value(0, 2));
+	if (strcmp(ddl_value(0, 1), "1") == 0)
+		appendStringInfo(&buf, "; rewrites the table (%s)", ddl_value(0, 2));
 	else
-		appendStringInfo(&buf, "; rewrites %s tables (%s)", value(0, 1), value(0, 2));
-	if (strcmp(value(0, 3), "0") != 0)
-		appendStringInfo(&buf, " and %s index%s", value(0, 3),
-						 strcmp(value(0, 3), "1") == 0 ? "" : "es");
-	if (strcmp(value(0, 4), "0") != 0)
-		appendStringInfo(&buf, "; makes %s foreign key%s anew and checks %s", value(0, 4),
-						 strcmp(value(0, 4), "1") == 0 ? "" : "s",
-						 strcmp(value(0, 4), "1") == 0 ? "it" : "them");
+		appendStringInfo(&buf, "; rewrites %s tables (%s)", ddl_value(0, 1), ddl_value(0, 2));
+	if (strcmp(ddl_value(0, 3), "0") != 0)
+		appendStringInfo(&buf, " and %s index%s", ddl_value(0, 3),
+						 strcmp(ddl_value(0, 3), "1") == 0 ? "" : "es");
+	if (strcmp(ddl_value(0, 4), "0") != 0)
+		appendStringInfo(&buf, "; makes %s foreign key%s anew and checks %s", ddl_value(0, 4),
+						 strcmp(ddl_value(0, 4), "1") == 0 ? "" : "s",
+						 strcmp(ddl_value(0, 4), "1") == 0 ? "it" : "them");
 	return buf.data;
 }
 
@@ -1108,25 +1057,25 @@ sequence_users(Conversion *plan, Oid sequence)
 	StringInfoData users;
 	uint64		n;
 
-	n = query(psprintf(
-					   "SELECT DISTINCT CASE WHEN r.oid IS NULL THEN pg_describe_object(d.classid, d.objid, d.objsubid)"
-					   "  ELSE pg_describe_object('pg_class'::regclass, r.ev_class, 0) END"
-					   " FROM pg_depend d"
-					   " LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid"
-					   " LEFT JOIN pg_attrdef x ON d.classid = 'pg_attrdef'::regclass AND x.oid = d.objid"
-					   " LEFT JOIN pg_attribute a ON a.attrelid = x.adrelid AND a.attnum = x.adnum"
-					   " WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = %u"
-					   " AND (a.attname = %s AND x.adrelid = ANY (%s)) IS NOT TRUE"
-					   " AND d.deptype <> 'i'"
-					   " ORDER BY 1",
-					   sequence, quote_literal_cstr(plan->column),
-					   oid_array(plan->tree)));
+	n = ddl_query(psprintf(
+						   "SELECT DISTINCT CASE WHEN r.oid IS NULL THEN pg_describe_object(d.classid, d.objid, d.objsubid)"
+						   "  ELSE pg_describe_object('pg_class'::regclass, r.ev_class, 0) END"
+						   " FROM pg_depend d"
+						   " LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid"
+						   " LEFT JOIN pg_attrdef x ON d.classid = 'pg_attrdef'::regclass AND x.oid = d.objid"
+						   " LEFT JOIN pg_attribute a ON a.attrelid = x.adrelid AND a.attnum = x.adnum"
+						   " WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = %u"
+						   " AND (a.attname = %s AND x.adrelid = ANY (%s)) IS NOT TRUE"
+						   " AND d.deptype <> 'i'"
+						   " ORDER BY 1",
+						   sequence, quote_literal_cstr(plan->column),
+						   oid_array(plan->tree)));
 	if (n == 0)
 		return NULL;
 
 	initStringInfo(&users);
 	for (uint64 i = 0; i < n; i++)
-		appendStringInfo(&users, "%s%s", i > 0 ? ", " : "", value(i, 1));
+		appendStringInfo(&users, "%s%s", i > 0 ? ", " : "", ddl_value(i, 1));
 	return users.data;
 }
 
@@ -1140,13 +1089,13 @@ check_identity_sequence(Conversion *plan)
 	char	   *users;
 
 	if (plan->source != SOURCE_IDENTITY ||
-		query(psprintf("SELECT d.objid FROM pg_depend d"
-					   " JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'"
-					   " WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'i'"
-					   " AND d.refclassid = 'pg_class'::regclass AND d.refobjid = %u AND d.refobjsubid = %d",
-					   plan->relid, plan->attnum)) != 1)
+		ddl_query(psprintf("SELECT d.objid FROM pg_depend d"
+						   " JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'"
+						   " WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'i'"
+						   " AND d.refclassid = 'pg_class'::regclass AND d.refobjid = %u AND d.refobjsubid = %d",
+						   plan->relid, plan->attnum)) != 1)
 		return;
-	sequence = value_oid(0, 1);
+	sequence = ddl_value_oid(0, 1);
 	users = sequence_users(plan, sequence);
 	if (users)
 		add_error(plan, ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
@@ -1253,14 +1202,14 @@ plan_to_snowflake(Conversion *plan)
 						 show(unit_start(layout_unpack(&snowflake_layout, plan->max_id, FIELD_TIME))),
 						 quote_identifier(plan->column), plan->max_id));
 
-	n = query(psprintf("SELECT DISTINCT c.confrelid::regclass::text FROM pg_constraint c"
-					   " WHERE c.contype = 'f' AND c.conparentid = 0 AND c.conrelid = %u AND %d = ANY (c.conkey)"
-					   " ORDER BY 1",
-					   plan->relid, plan->attnum));
+	n = ddl_query(psprintf("SELECT DISTINCT c.confrelid::regclass::text FROM pg_constraint c"
+						   " WHERE c.contype = 'f' AND c.conparentid = 0 AND c.conrelid = %u AND %d = ANY (c.conkey)"
+						   " ORDER BY 1",
+						   plan->relid, plan->attnum));
 	for (uint64 i = 0; i < n; i++)
 		add_row(plan, ROW_WARNING,
 				psprintf("column %s references %s, where a new ID is not found: inserts that take the default fail",
-						 column_name(plan->relid, plan->column), value(i, 1)));
+						 column_name(plan->relid, plan->column), ddl_value(i, 1)));
 
 	if (plan->source == SOURCE_IDENTITY || plan->source == SOURCE_SEQUENCE ||
 		plan->source == SOURCE_PGEDGE)
@@ -1325,18 +1274,18 @@ plan_to_sequence(Conversion *plan)
 	}
 	start = plan->has_ids ? Max(plan->max_id + 1, 1) : 1;
 
-	if (query(psprintf("SELECT relowner, relpersistence FROM pg_class WHERE oid = %u",
-					   plan->relid)) != 1)
+	if (ddl_query(psprintf("SELECT relowner, relpersistence FROM pg_class WHERE oid = %u",
+						   plan->relid)) != 1)
 		elog(ERROR, "cannot read pg_class");
-	owner = value_oid(0, 1);
-	persistence = value(0, 2);
-	if (query(psprintf("SELECT has_schema_privilege(%u, 'CREATE'), has_schema_privilege(%u, %u, 'CREATE')",
-					   namespace, owner, namespace)) != 1)
+	owner = ddl_value_oid(0, 1);
+	persistence = ddl_value(0, 2);
+	if (ddl_query(psprintf("SELECT has_schema_privilege(%u, 'CREATE'), has_schema_privilege(%u, %u, 'CREATE')",
+						   namespace, owner, namespace)) != 1)
 		elog(ERROR, "cannot read pg_namespace");
-	if (!value_bool(0, 1))
+	if (!ddl_value_bool(0, 1))
 		add_error(plan, ERRCODE_INSUFFICIENT_PRIVILEGE,
 				  psprintf("permission denied to make a sequence in schema %s", quote_identifier(schema)));
-	else if (!value_bool(0, 2) && !superuser())
+	else if (!ddl_value_bool(0, 2) && !superuser())
 		add_error(plan, ERRCODE_INSUFFICIENT_PRIVILEGE,
 				  psprintf("the owner of table %s may not have a sequence in schema %s",
 						   plan->table, quote_identifier(schema)));
@@ -1369,12 +1318,12 @@ plan_to_sequence(Conversion *plan)
 	}
 
 	/* as nextval() is checked, and snowflake_nextval() is not */
-	n = query(psprintf("SELECT DISTINCT g.grantee = 0, quote_ident(pg_get_userbyid(g.grantee))"
-					   " FROM (SELECT relacl FROM pg_class WHERE oid = ANY (%s)"
-					   "  UNION ALL SELECT attacl FROM pg_attribute WHERE attrelid = ANY (%s)) AS a (acl),"
-					   " aclexplode(a.acl) AS g"
-					   " WHERE g.privilege_type = 'INSERT' AND g.grantee <> %u ORDER BY 1, 2",
-					   oid_array(plan->tree), oid_array(plan->tree), owner));
+	n = ddl_query(psprintf("SELECT DISTINCT g.grantee = 0, quote_ident(pg_get_userbyid(g.grantee))"
+						   " FROM (SELECT relacl FROM pg_class WHERE oid = ANY (%s)"
+						   "  UNION ALL SELECT attacl FROM pg_attribute WHERE attrelid = ANY (%s)) AS a (acl),"
+						   " aclexplode(a.acl) AS g"
+						   " WHERE g.privilege_type = 'INSERT' AND g.grantee <> %u ORDER BY 1, 2",
+						   oid_array(plan->tree), oid_array(plan->tree), owner));
 	if (n > 0)
 	{
 		StringInfoData roles;
@@ -1382,7 +1331,7 @@ plan_to_sequence(Conversion *plan)
 		initStringInfo(&roles);
 		for (uint64 i = 0; i < n; i++)
 			appendStringInfo(&roles, "%s%s", i > 0 ? ", " : "",
-							 value_bool(i, 1) ? "PUBLIC" : value(i, 2));
+							 ddl_value_bool(i, 1) ? "PUBLIC" : ddl_value(i, 2));
 		add_statement(plan,
 					  psprintf("GRANT USAGE ON SEQUENCE %s TO %s", name, roles.data),
 					  "who may insert rows may draw from the sequence");

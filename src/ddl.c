@@ -13,10 +13,13 @@
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "nodes/primnodes.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 
 #include "compat.h"
 #include "ddl.h"
@@ -50,6 +53,56 @@ ddl_run(const char *statement)
 	if (result < 0)
 		elog(ERROR, "SPI_execute failed: %s: %s",
 			 SPI_result_code_string(result), statement);
+}
+
+uint64
+ddl_query(const char *sql)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	int			result;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	result = SPI_execute(sql, true, 0);
+	PopActiveSnapshot();
+	MemoryContextSwitchTo(caller);
+	if (result != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute failed: %s: %s",
+			 SPI_result_code_string(result), sql);
+	return SPI_processed;
+}
+
+char *
+ddl_value(uint64 row, int column)
+{
+	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column);
+}
+
+Oid
+ddl_value_oid(uint64 row, int column)
+{
+	char	   *str = ddl_value(row, column);
+
+	return str ? atooid(str) : InvalidOid;
+}
+
+bool
+ddl_value_bool(uint64 row, int column)
+{
+	char	   *str = ddl_value(row, column);
+
+	return str && str[0] == 't';
+}
+
+FuncExpr *
+ddl_default_call(Node *node)
+{
+	if (IsA(node, CoerceToDomain))
+		node = (Node *) ((CoerceToDomain *) node)->arg;
+	if (IsA(node, FuncExpr) &&
+		(((FuncExpr *) node)->funcid == F_INT4_INT8 ||
+		 ((FuncExpr *) node)->funcid == F_INT2_INT8))
+		node = linitial(((FuncExpr *) node)->args);
+	return IsA(node, FuncExpr) ? (FuncExpr *) node : NULL;
 }
 
 char *

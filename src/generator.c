@@ -102,6 +102,21 @@ static GeneratorState my = {
 	.unit_start = PG_INT64_MAX	/* drawing nowhere yet */
 };
 
+/*
+ * With no node field there is one node number, 0, and nothing to set.
+ */
+static void
+require_number(void)
+{
+	if (lease_is_needed() && !lease_is_used())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"snowflake.node_id\" is not set"),
+				 errdetail("Without a number of its own, this server could issue the IDs of another one."),
+				 errhint("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
+						 (uint64) snowflake_layout.max[FIELD_NODE])));
+}
+
 void
 generator_require(void)
 {
@@ -120,15 +135,7 @@ generator_require(void)
 				 errmsg("cannot generate snowflake IDs in this mode"),
 				 errdetail("In single-user mode and in pg_upgrade there is no background worker to keep the durable mark.")));
 
-	/* With no node field there is one node number, 0, and nothing to set. */
-	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
-		snowflake_layout.bits[FIELD_NODE] > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"snowflake.node_id\" is not set"),
-				 errdetail("Without a number of its own, this server could issue the IDs of another one."),
-				 errhint("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
-						 (uint64) snowflake_layout.max[FIELD_NODE])));
+	require_number();
 }
 
 /*
@@ -141,7 +148,7 @@ prepare(void)
 
 	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
 		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
-	my.looks_at_lease = lease_is_used() &&
+	my.looks_at_lease = lease_is_needed() &&
 		(snowflake_clock == CLOCK_MODE_LOGICAL ||
 		 snowflake_layout.unit_us > LONG_UNIT_US);
 	my.own = slots_acquire();
@@ -511,6 +518,7 @@ take_anywhere(uint64 want, int64 *first)
 
 	if (my.entry == NULL)
 		prepare();
+	require_number();			/* the registry may not be set any more */
 
 	clock_watch();
 	for (;;)

@@ -73,7 +73,7 @@ lease_is_valid(void)
 {
 	uint64		deadline;
 
-	if (!lease_is_used())
+	if (!lease_is_needed())
 		return true;
 	deadline = pg_atomic_read_u64(&shared->lease.deadline);
 	return deadline != 0 && (uint64) clock_read_steady() < deadline;
@@ -82,7 +82,7 @@ lease_is_valid(void)
 bool
 lease_covers(uint64 time)
 {
-	return !lease_is_used() ||
+	return !lease_is_needed() ||
 		time < reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark), false);
 }
 
@@ -96,7 +96,7 @@ lease_ends_at(void)
 	return GetCurrentTimestamp() + ((int64) deadline - clock_read_steady());
 }
 
-void
+bool
 lease_describe(char **detail, char **hint)
 {
 	Lease	   *lease = &shared->lease;
@@ -123,6 +123,7 @@ lease_describe(char **detail, char **hint)
 						  "The background worker has not had an answer from the registry yet.");
 	*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
 					"The background worker goes on asking the registry, \"snowflake.registry\". Or give this server a number that no other server has, with \"snowflake.node_id\".");
+	return error[0] != '\0';
 }
 
 void
@@ -138,7 +139,7 @@ lease_wait(uint64 time, Wait *wait)
 	if (left_ms <= 0)
 	{
 		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
-		lease_describe(&detail, &hint);
+		(void) lease_describe(&detail, &hint);
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 lease_is_valid() ?
@@ -151,7 +152,7 @@ lease_wait(uint64 time, Wait *wait)
 
 	if (wait_is_long(wait, WAIT_NODE, &ms, &left_out))
 	{
-		lease_describe(&detail, &hint);
+		(void) lease_describe(&detail, &hint);
 		ereport(LOG,
 				(errmsg("process %d still waits for a node number, to draw a snowflake ID, after " INT64_FORMAT " ms",
 						MyProcPid, ms),
@@ -244,18 +245,24 @@ lease_held(const char **token)
 }
 
 /*
- * Ahead of all IDs that can be issued until the deadline.
+ * Ahead of all IDs that can be issued until the deadline: to the end of a time
+ * unit, as IDs are issued below the mark in whole ones.
  */
 int64
 lease_wanted_mark(void)
 {
 	TimestampTz from = clock_read();
-	TimestampTz last;
+	TimestampTz until;
+	TimestampTz ts;
 	uint64		unit;
 
-	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
-		from = Max(from, last);
-	return from + UNIX_EPOCH_US + snowflake_lease_ttl * INT64CONST(1000);
+	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &ts))
+		from = Max(from, ts);
+	until = from + snowflake_lease_ttl * INT64CONST(1000);
+	unit = reserve_time_of_mark(until + UNIX_EPOCH_US, true);
+	if (clock_timestamp_of_unit(unit, &ts))
+		until = Max(until, ts);
+	return until + UNIX_EPOCH_US;
 }
 
 static void

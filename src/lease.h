@@ -18,13 +18,19 @@
  * For who draws IDs
  */
 
-/* Is the number leased, and not configured? */
+/* Is the number not configured, and so one that only a lease can give? */
+static inline bool
+lease_is_needed(void)
+{
+	return snowflake_node_id == NODE_ID_UNSET &&
+		snowflake_layout.bits[FIELD_NODE] > 0;
+}
+
+/* Is there a registry, too, that it can come from? */
 static inline bool
 lease_is_used(void)
 {
-	return snowflake_node_id == NODE_ID_UNSET &&
-		snowflake_layout.bits[FIELD_NODE] > 0 &&
-		snowflake_registry[0] != '\0';
+	return lease_is_needed() && snowflake_registry[0] != '\0';
 }
 
 /*
@@ -54,8 +60,11 @@ extern bool lease_covers(uint64 time);
  */
 extern void lease_wait(uint64 time, Wait *wait);
 
-/* Why there is no number, or how long there is one, for a DETAIL and a HINT. */
-extern void lease_describe(char **detail, char **hint);
+/*
+ * Why there is no number, or how long there is one, for a DETAIL and a HINT.
+ * Returns whether something is wrong.
+ */
+extern bool lease_describe(char **detail, char **hint);
 
 /* Until when, by the server's clock; DT_NOBEGIN for none. */
 extern TimestampTz lease_ends_at(void);

@@ -152,12 +152,11 @@ _PG_init(void)
 						   snowflake_layout_text)));
 
 	/* Allowed, as a server may be there to read IDs only. */
-	if (snowflake_node_id == NODE_ID_UNSET && !lease_is_used() &&
-		snowflake_layout.bits[FIELD_NODE] > 0)
+	if (lease_is_needed() && !lease_is_used())
 		ereport(WARNING,
 				(errmsg("\"snowflake.node_id\" is not set"),
 				 errdetail("This server draws no snowflake IDs."),
-				 errhint("Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server.",
+				 errhint("Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let the server lease one, with \"snowflake.registry\".",
 						 (uint64) snowflake_layout.max[FIELD_NODE])));
 
 	prev_shmem_request_hook = shmem_request_hook;

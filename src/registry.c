@@ -52,7 +52,7 @@
 	"SELECT node, floor, granted," \
 	" (extract(epoch FROM registry_clock) * 1000000)::bigint," \
 	" peers, (extract(epoch FROM peers_offset) * 1000000)::bigint," \
-	" refusal, refusal_detail, refusal_hint" \
+	" timeline, refusal, refusal_detail, refusal_hint" \
 	" FROM snowflake_lease_node(" \
 	"token => $1::uuid, held => $2::integer, held_token => $3::uuid," \
 	" remaining => $4::bigint * interval '1 us'," \
@@ -69,7 +69,7 @@
 enum
 {
 	COL_NODE, COL_FLOOR, COL_GRANTED, COL_CLOCK, COL_PEERS, COL_PEERS_OFFSET,
-	COL_REFUSAL, COL_DETAIL, COL_HINT
+	COL_TIMELINE, COL_REFUSAL, COL_DETAIL, COL_HINT
 };
 
 typedef enum RegistryState
@@ -96,6 +96,7 @@ static struct
 	int64		valid_until;	/* 0 when there was none */
 
 	int64		round_trip;		/* of the last answer, in microseconds */
+	char		timeline[64];	/* "system identifier/timeline", the latest */
 } registry;
 
 static void
@@ -120,13 +121,14 @@ disconnect(void)
 static void
 give_up(const char *reason)
 {
-	char	   *error = psprintf("The registry could not be asked: %s", reason);
-	int			length = strlen(error);
+	int			length = strlen(reason);
+	char	   *error;
 	uint64		left_out;
 
 	/* libpq ends its messages with a newline */
-	while (length > 0 && error[length - 1] == '\n')
-		error[--length] = '\0';
+	while (length > 0 && strchr("\n.", reason[length - 1]) != NULL)
+		length--;
+	error = psprintf("The registry could not be asked: %.*s.", length, reason);
 
 	disconnect();
 	lease_note_error(error, "");
@@ -342,7 +344,7 @@ check_skew(void)
 						offset > 0 ? "ahead of" : "behind",
 						snowflake_max_clock_skew);
 	if (peers > 0 && llabs(peers_offset) - registry.round_trip / 2 > max_us)
-		return psprintf("The %s of this server is " INT64_FORMAT " ms %s the mean of " INT64_FORMAT " other servers; \"snowflake.max_clock_skew\" allows %d ms.",
+		return psprintf("The %s of this server is " INT64_FORMAT " ms %s the median of " INT64_FORMAT " other servers; \"snowflake.max_clock_skew\" allows %d ms.",
 						clock_name(), (int64) llabs(peers_offset) / 1000,
 						peers_offset > 0 ? "ahead of" : "behind",
 						peers, snowflake_max_clock_skew);
@@ -358,6 +360,7 @@ heed_answer(void)
 	int64		now = clock_read_steady();
 	TimestampTz clock = clock_read();
 	bool		was_valid = lease_is_valid();
+	char	   *timeline;
 	char	   *skew;
 	Grant		grant;
 
@@ -367,6 +370,17 @@ heed_answer(void)
 	 */
 	if (registry.valid_until != 0 && now >= registry.valid_until)
 		return;
+
+	/* of a primary that another was promoted in place of */
+	timeline = text_value(COL_TIMELINE);
+	if (strncmp(timeline, registry.timeline, strcspn(timeline, "/") + 1) == 0 &&
+		strcmp(timeline, registry.timeline) < 0)
+	{
+		give_up(psprintf("it is on timeline %s, and was on %s before",
+						 timeline, registry.timeline));
+		return;
+	}
+	strlcpy(registry.timeline, timeline, sizeof(registry.timeline));
 
 	registry.round_trip = now - registry.sent_at;
 	pg_atomic_write_u64(&shared->lease.clock_offset,

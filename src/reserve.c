@@ -183,7 +183,7 @@ reserve_worker_state(char **detail, char **hint)
 	{
 		*detail = pstrdup("The background worker \"snowflake worker\" is not running.");
 		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
-		return WORKER_FAILS;
+		return WORKER_ABSENT;
 	}
 
 	proc = &ProcGlobal->allProcs[worker];
@@ -585,7 +585,7 @@ publish(int64 mark)
 	Reserve    *reserve = &shared->reserve;
 	uint64		limit = reserve_time_of_mark(mark, false);
 
-	if (lease_is_used())
+	if (lease_is_needed())
 		limit = Min(limit,
 					reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark),
 										 false));

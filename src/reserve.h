@@ -95,7 +95,8 @@ typedef enum WorkerState
 {
 	WORKER_SLEEPS,				/* has nothing to do, or is about to begin */
 	WORKER_WORKS,
-	WORKER_FAILS				/* has failed last, or is not there */
+	WORKER_ABSENT,				/* is not there */
+	WORKER_FAILS				/* has failed last */
 } WorkerState;
 
 extern WorkerState reserve_worker_state(char **detail, char **hint);

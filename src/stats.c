@@ -329,6 +329,7 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 	StatsSnapshot *snapshot;
 	uint64		floor;
 	bool		shows_pids = sees_all();
+	int			node = lease_node();
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);
@@ -354,12 +355,13 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 				PointerGetDatum(construct_array(slot->pids, slot->npids,
 												INT4OID, sizeof(int32), true,
 												TYPALIGN_INT));
-		nulls[3] = nulls[4] = !drawn;
+		nulls[3] = !drawn;
+		nulls[4] = !drawn || node < 0;
 		if (drawn)
 		{
 			values[3] = unit_datum(time);
 			values[4] = Int64GetDatum(layout_pack(&snowflake_layout, time,
-												  (uint64) lease_node(),
+												  (uint64) node,
 												  i, sequence));
 		}
 		values[5] = since_reset(slot->issued, slot->issued_at_reset);

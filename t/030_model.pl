@@ -1,6 +1,7 @@
-# The protocol of the durable mark, in all orders of its steps: the model
-# checker spin goes through every state of mark.pml.  It must find no ID issued
-# twice, and it must find one as soon as the protocol lacks any of its parts.
+# The protocols of the durable mark and of leased node numbers, in all orders of
+# their steps: the model checker spin goes through every state of mark.pml and
+# of lease.pml.  It must find no ID issued twice, and it must find one as soon
+# as a protocol lacks any of its parts.
 
 use strict;
 use warnings FATAL => 'all';
@@ -11,10 +12,10 @@ use IPC::Run;
 use PostgreSQL::Test::Utils ();
 use Test::More;
 
-my $model = abs_path(dirname(__FILE__) . '/mark.pml');
+my $model;
 
 # More steps than in any run without a loop; spin says when it was too few.
-my $depth = 200_000;
+my $depth = 400_000;
 
 # Not skipped: without this, nothing shows that the promise is kept.
 my $version =
@@ -80,9 +81,10 @@ sub show
 	my ($result) = @_;
 
 	diag($result->{output});
-	return unless -e "$result->{dir}/mark.pml.trail";
+	my ($trail) = glob "$result->{dir}/*.trail";
+	return unless defined $trail;
 	my $steps = run_in($result->{dir}, 'spin', @{ $result->{define} },
-		'-t', '-p', '-k', 'mark.pml.trail', $model);
+		'-t', '-p', '-k', $trail, $model);
 	foreach my $step (split /\n/, $steps)
 	{
 		next unless $step =~ /proc +(\d+) \((\w+).*?:(\d+) \(state.*\t\[(.*)\]/;
@@ -128,9 +130,20 @@ sub issues
 	return;
 }
 
+# Go on with this model.
+sub use_model
+{
+	my ($name) = @_;
+
+	$model = abs_path(dirname(__FILE__) . "/$name.pml");
+	return;
+}
+
 #
-# The protocol
+# The durable mark
 #
+use_model('mark');
+
 # Each with any clock, crashes, clean restarts, and a worker that ends alone.
 #
 holds('one slot', 'TIMES=4');
@@ -164,5 +177,61 @@ rejected('closed words are left out when the mark is lowered', 'CLOSE_AGAIN');
 rejected('the commit does not wait for the synchronous standby', 'SYNC', 'ASYNC_COMMIT');
 rejected('snowflake_advance() does not raise the words', 'ADVANCE', 'NO_RAISE');
 rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC', 'TRUST_FLOOR');
+
+#
+# Leased node numbers
+#
+use_model('lease');
+
+# With any clocks, and leases that expire at any time: the mark alone does it.
+holds('a lease');
+holds('a lease, cloned servers, and reboots', 'CLONE', 'REBOOT');
+holds('a lease, and requests that come late', 'LATE');
+
+# With right clocks, nor do two servers believe that they have one number.
+my @promotion = ('TIMED', 'TIMES=4', 'TTL=1', 'PROMOTION', 'BEHIND');
+my @release = ('TIMED', 'TIMES=4', 'RELEASE');
+holds('a lease and its deadline', 'TIMED', 'TIMES=4');
+holds('a lease, and the registry\'s clock steps', 'TIMED', 'TIMES=3', 'STEPS');
+holds('a lease, and the registry is promoted', @promotion);
+holds('a lease, and snowflake_release_node() for a server that is gone', @release);
+
+issues('by a cached lease', 'restarted[me]');
+issues('with a number that the other server took', 'taken[1-me]');
+issues('with a number after the registry was promoted', 'promoted', @promotion);
+
+rejected('the floor is ignored', 'IGNORE_FLOOR');
+rejected('the floor is ignored where the number is the same', 'SAME_NUMBER');
+rejected('the floor is lost with the answer', 'LOST_FLOOR');
+rejected('the node number is read before the limit', 'NODE_FIRST');
+rejected('the limit is published before the node number', 'LIMIT_FIRST');
+rejected('words are not raised when the number changes', 'NO_RAISE');
+rejected('a renewal lowers the limit', 'LOWER_LIMIT');
+rejected('the cached lease is not bound to the instance', 'CLONE', 'CACHE_ANY_INSTANCE');
+rejected('the registry renews for another instance', 'CLONE', 'RENEW_ANY_INSTANCE');
+rejected('the floor is not cached', 'CACHE_NO_FLOOR');
+rejected('the answer counts before the commit', 'EARLY_ANSWER');
+rejected('the mark is not raised with the renewal', 'NO_MARK_RAISE');
+rejected('no closing after a promotion', @promotion, 'NO_CLOSING');
+rejected('what has expired is renewed while closed', @promotion, 'RENEW_WHILE_CLOSED');
+rejected('a number is kept while closed without a live lease', @promotion, 'TRUST_HELD');
+rejected('what has expired is renewed after closing', @promotion, 'RENEW_EXPIRED');
+rejected('a claim after closing has the old floor', @promotion, 'OLD_FLOOR');
+rejected('snowflake_release_node() for a server that runs', @release, 'STILL_RUNS');
+rejected('snowflake_release_node(), and the server\'s clock was ahead', 'TIMED', 'TIMES=2', 'TTL=1', 'RELEASE', 'ANY_CLOCK');
+
+# These keep two servers from believing that they have one number.  Without
+# them IDs are unique all the same, by the mark.
+foreach my $fence (
+	[ 'the deadline is counted from the answer', 'TIMED', 'TIMES=3', 'FROM_ANSWER' ],
+	[ 'a number is free before its mark has passed', 'TIMED', 'TIMES=3', 'STEPS', 'NO_MARK_CONDITION' ])
+{
+	my ($name, @macros) = @$fence;
+	my $result = check($name, @macros);
+
+	like($result->{assertion} // '', qr/deadline/, "two holders: $name")
+	  or show($result);
+	holds("unique: $name", @macros, 'UNIQUE_ONLY');
+}
 
 done_testing();

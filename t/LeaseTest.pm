@@ -13,21 +13,25 @@ use File::Basename qw(dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 use Test::More;
+use Time::HiRes qw(usleep);
 
 use FaultTest;
 use SnowflakeTest;
 
 our @EXPORT = qw(
   new_registry
+  make_registry
   registry_conninfo
   leasing_node
   wait_number
   number_of
   holders
+  poll
   start_proxy
   set_proxy
   proxy_conninfo
   ids_by_number
+  time_of_id
   in_parallel
 );
 
@@ -48,6 +52,7 @@ max_connections = 40
 shared_buffers = 16MB
 autovacuum = off
 log_statement = none
+restart_after_crash = on
 CONF
 
 # A running registry, in the database "postgres": a server that need not have
@@ -63,14 +68,25 @@ fsync = off
 shared_buffers = 16MB
 CONF
 	$registry->start;
-	$registry->safe_psql('postgres', <<'SQL');
-CREATE EXTENSION snowflake;
-CREATE ROLE snowflake_server LOGIN;
+	$registry->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
+	make_registry($registry, 'postgres');
+	return $registry;
+}
+
+# Let another database of it be one too, which knows nothing of the first.
+sub make_registry
+{
+	my ($registry, $dbname) = @_;
+
+	$registry->safe_psql('postgres', "CREATE DATABASE $dbname")
+	  if $dbname ne 'postgres';
+	$registry->safe_psql($dbname, <<'SQL');
+CREATE EXTENSION snowflake_registry;
 DO $$BEGIN
 	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO snowflake_server', 'snowflake_lease_node'::regproc::regprocedure);
 END$$;
 SQL
-	return $registry;
+	return;
 }
 
 # Where a server finds it.
@@ -110,13 +126,26 @@ SELECT node FROM pg_stat_snowflake WHERE lease_end > clock_timestamp()
 SQL
 }
 
+# Like wait_for(), where looking takes a psql: not as often.
+sub poll
+{
+	my ($function) = @_;
+
+	return wait_for(
+		sub {
+			my $result = $function->();
+			usleep(200_000) unless $result;
+			return $result;
+		});
+}
+
 # Wait until it has one, another one than $not if that is given.  Returns it.
 sub wait_number
 {
 	my ($node, $not) = @_;
 	my $number;
 
-	wait_for(
+	poll(
 		sub {
 			$number = number_of($node);
 			return $number ne '' && $number ne ($not // '');
@@ -181,13 +210,14 @@ sub proxy_conninfo
 }
 
 #
-# IDs of $layout
+# IDs of $layout, or with so many bits for the number
 #
 
 # The IDs of a draw, or a list of them, by number: number => [ ID, ... ].
 sub ids_by_number
 {
-	my ($ids) = @_;
+	my ($ids, $bits) = @_;
+	my $mask = (1 << ($bits // 5)) - 1;
 	my %by_number;
 
 	if (ref $ids eq 'HASH')
@@ -196,16 +226,16 @@ sub ids_by_number
 		$ids = [ map { (split / /)[1] } split /\n/,
 			PostgreSQL::Test::Utils::slurp_file($ids->{ids}) ];
 	}
-	push @{ $by_number{ $_ >> 8 & 31 } }, $_ foreach @{$ids};
+	push @{ $by_number{ $_ >> 8 & $mask } }, $_ foreach @{$ids};
 	return \%by_number;
 }
 
 # The time of an ID, in seconds since 1970.
 sub time_of_id
 {
-	my ($id) = @_;
+	my ($id, $bits) = @_;
 
-	return ($id >> 13) / 1000 + $epoch;
+	return ($id >> 8 + ($bits // 5)) / 1000 + $epoch;
 }
 
 #

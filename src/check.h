@@ -1,0 +1,54 @@
+/*-------------------------------------------------------------------------
+ *
+ * check.h
+ *		snowflake_check(): what its parts share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_CHECK_H
+#define SNOWFLAKE_CHECK_H
+
+#include "nodes/execnodes.h"
+#include "utils/timestamp.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * What the checks go by, read once, so that they agree; and where their rows
+ * go.
+ */
+typedef struct CheckState
+{
+	ReturnSetInfo *rsinfo;
+	Oid			schema;			/* of this extension */
+	const char *check;			/* the one at work */
+	int			nrows;			/* that it has added */
+	TimestampTz now;			/* the clock */
+	int64		unit;			/* its time unit, also out of the lifetime */
+	uint64		earliest;		/* no ID is drawn before this unit */
+} CheckState;
+
+/* An instant, for a detail. */
+static inline char *
+check_show(TimestampTz ts)
+{
+	return pstrdup(timestamptz_to_str(ts));
+}
+
+/* Add a row to the result. */
+extern void check_row(CheckState *state, const char *status,
+					  const char *detail);
+
+/*
+ * Call a function with an argument.  Returns what it failed with, NULL when
+ * it did not.  To be cancelled, or out of memory, remains an ERROR.
+ */
+extern char *check_try(void (*function) (CheckState *state, void *arg),
+					   CheckState *state, void *arg);
+
+/* The columns that draw IDs by default, and the IDs in them. */
+extern void check_tables(CheckState *state);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_CHECK_H */

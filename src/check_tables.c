@@ -1,0 +1,542 @@
+/*-------------------------------------------------------------------------
+ *
+ * check_tables.c
+ *		snowflake_check(): the columns of this database that draw IDs by
+ *		default, and the last IDs in them.
+ *
+ * It reads the end of a btree index that begins with the column, so the size
+ * of a table does not matter.  Of a table with partitions or children, that is
+ * done in each.  What cannot be read so, or not by this role, is said to be
+ * not looked at.
+ *
+ * The index is read directly, not by a query, as a query may wait for locks
+ * on other indexes, and may run functions that the table's owner has put
+ * there, with the rights of the caller.
+ *
+ * Locking: ACCESS SHARE on one table and its index at a time, given back at
+ * once.  It does not wait: who holds a lock may be in the way of everybody.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xlog.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_opfamily.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "check.h"
+#include "clock.h"
+#include "ddl.h"
+#include "lease.h"
+#include "reserve.h"
+#include "settings.h"
+
+/* How many IDs of a column are looked at. */
+#define SAMPLE 100
+
+/* How many findings are a row each, and how many names a row has. */
+#define MAX_FINDINGS 20
+#define MAX_NAMES 10
+
+/* What the checks of all columns make. */
+typedef struct Findings
+{
+	List	   *errors;			/* details */
+	List	   *warnings;
+	List	   *skipped;		/* columns, with the reason */
+	int			ncolumns;
+} Findings;
+
+/* A table that holds a column's values: its own one, a partition, a child. */
+typedef struct Holder
+{
+	char	   *name;			/* of the column there, with quotes */
+	Oid			relid;
+	AttrNumber	attnum;
+	char	   *skip;			/* why it is not looked at, or NULL */
+	Oid			index;
+	bool		subscribed;		/* rows come by logical replication */
+} Holder;
+
+/* A column that draws IDs by default. */
+typedef struct Column
+{
+	Findings   *findings;
+	char	   *name;			/* with schema, table and quotes */
+	char	   *table;
+	char	   *column;			/* without quotes */
+	char		relkind;
+	Oid			type;
+	bool		computed;		/* its default is more than the call */
+	Holder	   *holders;
+	int			nholders;
+
+	/* the largest IDs that there are, descending */
+	int64		ids[SAMPLE];
+	int			nids;
+	bool		subscribed;		/* one of the holders is */
+} Column;
+
+static char *
+show_unit(uint64 unit)
+{
+	TimestampTz ts;
+
+	if (!clock_timestamp_of_unit(unit, &ts))
+		ts = DT_NOEND;
+	return check_show(ts);
+}
+
+/* a function of this extension, for a statement */
+static char *
+function_name(CheckState *state, const char *name)
+{
+	return quote_qualified_identifier(get_namespace_name(state->schema), name);
+}
+
+static void
+skip(Findings *findings, const char *name, const char *reason)
+{
+	findings->skipped = lappend(findings->skipped,
+								psprintf("%s (%s)", name, reason));
+}
+
+/*
+ * The first names of a list.
+ */
+static char *
+join(List *names)
+{
+	StringInfoData buf;
+	int			n = list_length(names);
+
+	initStringInfo(&buf);
+	for (int i = 0; i < Min(n, MAX_NAMES); i++)
+		appendStringInfo(&buf, "%s%s", i > 0 ? ", " : "",
+						 (char *) list_nth(names, i));
+	if (n > MAX_NAMES)
+		appendStringInfo(&buf, " and %d more", n - MAX_NAMES);
+	return buf.data;
+}
+
+/*
+ * The columns
+ */
+
+/*
+ * Find them: the defaults that depend on the function, of columns or of their
+ * domains.  Those that come from a parent's are found by way of the parent.
+ * Returns the number of columns.
+ */
+static int
+find_columns(CheckState *state, Findings *findings, Column **columns)
+{
+	List	   *names = list_make2(makeString(get_namespace_name(state->schema)),
+								   makeString(pstrdup("snowflake_nextval")));
+	Oid			function = LookupFuncName(names, 0, NULL, true);
+	int			ncolumns = 0;
+	int			n;
+
+	if (!OidIsValid(function))
+		return 0;
+
+	n = (int) ddl_query(psprintf(
+								 "WITH RECURSIVE drawing AS MATERIALIZED ("
+								 "  SELECT a.attrelid, a.attname, a.atttypid, d.adbin"
+								 "  FROM pg_depend p JOIN pg_attrdef d ON d.oid = p.objid"
+								 "  JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum"
+								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = %u"
+								 "  AND p.classid = 'pg_attrdef'::regclass"
+								 "  UNION ALL"
+								 "  SELECT a.attrelid, a.attname, a.atttypid, t.typdefaultbin"
+								 "  FROM pg_depend p JOIN pg_type t ON t.oid = p.objid"
+								 "  JOIN pg_attribute a ON a.atttypid = t.oid"
+								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = %u"
+								 "  AND p.classid = 'pg_type'::regclass AND NOT a.attisdropped AND NOT a.atthasdef"
+								 "), root AS ("
+								 "  SELECT d.*, c.relkind, c.relname, n.nspname FROM drawing d"
+								 "  JOIN pg_class c ON c.oid = d.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
+								 "  WHERE c.relkind IN ('r', 'p', 'f', 'v') AND NOT EXISTS"
+								 "   (SELECT FROM pg_inherits i JOIN drawing u ON u.attrelid = i.inhparent AND u.attname = d.attname"
+								 "    WHERE i.inhrelid = d.attrelid)"
+								 "), tree (root, attname, rel) AS ("
+								 "  SELECT attrelid, attname, attrelid FROM root"
+								 "  UNION"
+								 "  SELECT t.root, t.attname, i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.rel"
+								 ")"
+								 " SELECT r.attrelid, format('%%I.%%I', r.nspname, r.relname), r.attname, r.relkind, r.atttypid, r.adbin,"
+								 "  format('%%I.%%I.%%I', n.nspname, c.relname, a.attname), c.oid, a.attnum, x.indexrelid,"
+								 "  CASE WHEN c.relkind = 'p' THEN 'none'"
+								 "   WHEN c.relkind <> 'r' THEN 'foreign table'"
+								 "   WHEN pg_is_other_temp_schema(c.relnamespace) THEN 'temporary table of another session'"
+								 "   WHEN pg_is_in_recovery() AND c.relpersistence <> 'p' THEN 'not there on a standby'"
+								 "   WHEN NOT (has_schema_privilege(n.oid, 'USAGE')"
+								 "    AND has_column_privilege(c.oid, a.attnum, 'SELECT')) THEN 'permission denied'"
+								 "   WHEN row_security_active(c.oid) THEN 'row-level security'"
+								 "   WHEN x.indexrelid IS NULL THEN 'no index begins with it' END,"
+								 "  EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = c.oid)"
+								 " FROM root r JOIN tree t ON t.root = r.attrelid AND t.attname = r.attname"
+								 " JOIN pg_class c ON c.oid = t.rel JOIN pg_namespace n ON n.oid = c.relnamespace"
+								 " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = r.attname AND NOT a.attisdropped"
+								 " LEFT JOIN LATERAL (SELECT i.indexrelid FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0]"
+								 "  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL"
+								 "  AND i.indkey[0] = a.attnum AND o.opcfamily = %u"
+								 "  ORDER BY i.indexrelid LIMIT 1) x ON true"
+								 " ORDER BY r.nspname, r.relname, r.attname, n.nspname, c.relname",
+								 function, function, INTEGER_BTREE_FAM_OID));
+	if (n == 0)
+		return 0;
+
+	*columns = palloc0(sizeof(Column) * n);
+	for (int i = 0; i < n; i++)
+	{
+		Column	   *column = &(*columns)[Max(ncolumns - 1, 0)];
+		char	   *table = ddl_value(i, 2);
+		char	   *attname = ddl_value(i, 3);
+		Holder	   *holder;
+
+		if (ncolumns == 0 || strcmp(column->table, table) != 0 ||
+			strcmp(column->column, attname) != 0)
+		{
+			FuncExpr   *call = ddl_default_call(stringToNode(ddl_value(i, 6)));
+
+			column = &(*columns)[ncolumns++];
+			column->findings = findings;
+			column->table = table;
+			column->column = attname;
+			column->name = psprintf("%s.%s", table, quote_identifier(attname));
+			column->relkind = ddl_value(i, 4)[0];
+			column->type = ddl_value_oid(i, 5);
+			column->computed = call == NULL || call->funcid != function;
+			column->holders = palloc0(sizeof(Holder) * (n - i));
+		}
+		holder = &column->holders[column->nholders++];
+		holder->name = ddl_value(i, 7);
+		holder->relid = ddl_value_oid(i, 8);
+		holder->attnum = (AttrNumber) atoi(ddl_value(i, 9));
+		holder->index = ddl_value_oid(i, 10);
+		holder->skip = ddl_value(i, 11);
+		holder->subscribed = ddl_value_bool(i, 12);
+	}
+	return ncolumns;
+}
+
+/*
+ * The IDs
+ */
+
+/*
+ * Keep an ID if it is among the largest.
+ */
+static bool
+keep(Column *column, int64 id)
+{
+	int			place = column->nids;
+
+	while (place > 0 && column->ids[place - 1] < id)
+		place--;
+	if (place == SAMPLE)
+		return false;
+	if (column->nids < SAMPLE)
+		column->nids++;
+	memmove(&column->ids[place + 1], &column->ids[place],
+			sizeof(int64) * (column->nids - place - 1));
+	column->ids[place] = id;
+	return true;
+}
+
+/*
+ * Read the end of an index.
+ */
+static void
+read_ids(Column *column, Holder *holder, Relation table, Relation index)
+{
+	ScanDirection direction =
+		index->rd_indoption[0] & INDOPTION_DESC ? ForwardScanDirection : BackwardScanDirection;
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ScanKeyData not_null;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyEntryInitialize(&not_null, SK_ISNULL | SK_SEARCHNOTNULL,
+						   holder->attnum, InvalidStrategy, InvalidOid,
+						   InvalidOid, InvalidOid, (Datum) 0);
+	scan = systable_beginscan_ordered(table, index, snapshot, 1, &not_null);
+	while ((tuple = systable_getnext_ordered(scan, direction)) != NULL)
+	{
+		bool		isnull;
+		Datum		id = heap_getattr(tuple, holder->attnum,
+									  RelationGetDescr(table), &isnull);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!keep(column, DatumGetInt64(id)))
+			break;
+	}
+	systable_endscan_ordered(scan);
+	UnregisterSnapshot(snapshot);
+}
+
+/*
+ * May the index be used by now?  It was chosen before the lock.
+ */
+static bool
+is_usable(Relation index)
+{
+	return index->rd_index->indisvalid &&
+		(!index->rd_index->indcheckxmin ||
+		 TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data),
+							   TransactionXmin));
+}
+
+static void
+look_at(Column *column, Holder *holder)
+{
+	Relation	table;
+	Relation	index;
+
+	if (!ConditionalLockRelationOid(holder->relid, AccessShareLock))
+	{
+		skip(column->findings, holder->name, "locked");
+		return;
+	}
+	table = try_table_open(holder->relid, NoLock);
+	if (table == NULL)
+	{
+		UnlockRelationOid(holder->relid, AccessShareLock);
+		return;					/* dropped */
+	}
+
+	if (!ConditionalLockRelationOid(holder->index, AccessShareLock))
+		skip(column->findings, holder->name, "locked");
+	else
+	{
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(holder->index)))
+		{
+			skip(column->findings, holder->name, "its index was dropped");
+			UnlockRelationOid(holder->index, AccessShareLock);
+		}
+		else
+		{
+			index = index_open(holder->index, NoLock);
+			if (is_usable(index))
+				read_ids(column, holder, table, index);
+			else
+				skip(column->findings, holder->name, "its index is not usable yet");
+			index_close(index, AccessShareLock);
+		}
+	}
+	table_close(table, AccessShareLock);
+}
+
+/*
+ * What do the IDs say?  By the clock and the mark as they are after the IDs
+ * were read.
+ */
+static void
+judge(CheckState *state, Column *column)
+{
+	Findings   *findings = column->findings;
+	int			number = lease_node();
+	bool		has_number = number >= 0;
+	uint64		own = (uint64) Max(number, 0);
+	uint64		limit = shared != NULL ?	/* 0 on a standby */
+		pg_atomic_read_u64(&shared->reserve.limit) : 0;
+	TimestampTz now = clock_read();
+	int64		latest = layout_unit_floor(&snowflake_layout,
+										   clock_since_epoch(now + snowflake_max_drift * INT64CONST(1000)));
+	int64		stranger = 0;
+	int64		above = -1;		/* IDs, each the first of its kind */
+	int64		future = -1;
+	List	   *nodes = NIL;
+	uint64		last_node = own;
+
+	for (int i = 0; i < column->nids; i++)
+	{
+		int64		id = column->ids[i];
+		uint64		time;
+		uint64		node;
+
+		if (id < 0 || id > layout_max_id(&snowflake_layout))
+		{
+			if (stranger == 0)
+				stranger = id;
+			continue;
+		}
+		time = layout_unpack(&snowflake_layout, id, FIELD_TIME);
+		node = layout_unpack(&snowflake_layout, id, FIELD_NODE);
+		if (limit != 0 && time >= limit && has_number && node == own)
+		{
+			if (above < 0)
+				above = id;
+		}
+		else if ((int64) time > latest && future < 0)
+			future = id;
+
+		if (has_number && node != own && node != last_node)
+		{
+			char	   *name = psprintf(UINT64_FORMAT, node);
+			bool		known = false;
+			ListCell   *lc;
+
+			foreach(lc, nodes)
+				known = known || strcmp(lfirst(lc), name) == 0;
+			if (!known)
+				nodes = lappend(nodes, name);
+			last_node = node;
+		}
+	}
+
+	if (above >= 0)
+	{
+		uint64		time = layout_unpack(&snowflake_layout, above, FIELD_TIME);
+
+		findings->errors = lappend(findings->errors,
+								   psprintf("%s has an ID of this server that is not below its durable mark, so that it may be drawn again: " INT64_FORMAT ", of %s. Run SELECT %s(" INT64_FORMAT ").%s",
+											column->name, above, show_unit(time),
+											function_name(state, "snowflake_advance"), above,
+											(int64) time > latest ?
+											" Then no ID can be drawn before that time; if the row is a mistake, delete it instead." : ""));
+	}
+	if (stranger != 0)
+		findings->warnings = lappend(findings->warnings,
+									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". If they are IDs of another layout, read them with %s(id, layout, epoch), or set \"snowflake.layout\" and \"snowflake.epoch\" to it.",
+											  column->name, snowflake_layout_text, stranger,
+											  function_name(state, "snowflake_parse")));
+	if (future >= 0)
+		findings->warnings = lappend(findings->warnings,
+									 psprintf("%s has IDs of the future, such as " INT64_FORMAT " of node " UINT64_FORMAT ", of %s; the %s shows %s. Set the clock of that server, or of this one. If \"snowflake.layout\" or \"snowflake.epoch\" were others when it was drawn, it is of another time.",
+											  column->name, future,
+											  layout_unpack(&snowflake_layout, future, FIELD_NODE),
+											  show_unit(layout_unpack(&snowflake_layout, future, FIELD_TIME)),
+											  clock_name(), check_show(now)));
+	if (nodes != NIL && !column->subscribed && !RecoveryInProgress())
+		findings->warnings = lappend(findings->warnings,
+									 psprintf("%s has IDs of other nodes than this one, " UINT64_FORMAT ", among the last %d: %s. That is as it should be for rows from other servers, and after \"snowflake.node_id\" was changed. Else set \"snowflake.layout\" and \"snowflake.epoch\" to what the IDs were drawn with.",
+											  column->name, own, column->nids, join(nodes)));
+}
+
+/*
+ * An integer has not enough bits, so inserts fail.
+ */
+static void
+report_small(CheckState *state, Column *column)
+{
+	char	   *mend;
+
+	if (column->relkind == RELKIND_VIEW)
+		mend = pstrdup("Create the view anew over a bigint column");
+	else if (column->relkind == RELKIND_FOREIGN_TABLE)
+		mend = psprintf("Run ALTER FOREIGN TABLE %s ALTER COLUMN %s TYPE bigint",
+						column->table, quote_identifier(column->column));
+	else if (column->type != getBaseType(column->type))
+		mend = psprintf("Run ALTER TABLE %s ALTER COLUMN %s TYPE bigint",
+						column->table, quote_identifier(column->column));
+	else
+		mend = psprintf("To see what it takes to make it a bigint, run SELECT * FROM %s(%s, %s)",
+						function_name(state, "snowflake_convert"),
+						quote_literal_cstr(column->table),
+						quote_literal_cstr(column->column));
+	column->findings->errors = lappend(column->findings->errors,
+									   psprintf("%s is of type %s, which is too small for an ID, so that inserts fail. %s.",
+												column->name, format_type_be(column->type), mend));
+}
+
+static void
+check_column(CheckState *state, void *arg)
+{
+	Column	   *column = arg;
+	Oid			type = getBaseType(column->type);
+
+	if ((type == INT4OID || type == INT2OID) && !column->computed)
+	{
+		report_small(state, column);
+		return;
+	}
+	if (column->relkind == RELKIND_VIEW)
+		return;					/* the IDs are elsewhere */
+
+	column->findings->ncolumns++;
+	if (type != INT8OID || column->computed)
+	{
+		skip(column->findings, column->name,
+			 type == INT8OID || type == INT4OID || type == INT2OID ?
+			 "its default is more than the ID" :
+			 psprintf("of type %s", format_type_be(column->type)));
+		return;
+	}
+
+	for (int i = 0; i < column->nholders; i++)
+	{
+		Holder	   *holder = &column->holders[i];
+
+		column->subscribed = column->subscribed || holder->subscribed;
+		if (holder->skip == NULL)
+			look_at(column, holder);
+		else if (strcmp(holder->skip, "none") != 0)
+			skip(column->findings, holder->name, holder->skip);
+	}
+	judge(state, column);
+}
+
+void
+check_tables(CheckState *state)
+{
+	Findings	findings = {0};
+	MemoryContext caller = CurrentMemoryContext;
+	Column	   *columns = NULL;
+	int			nestlevel;
+	int			ncolumns;
+	int			nerrors;
+	int			n;
+
+	nestlevel = ddl_begin();
+	MemoryContextSwitchTo(caller);	/* the columns must outlive SPI */
+	ncolumns = find_columns(state, &findings, &columns);
+	ddl_end(nestlevel);
+	MemoryContextSwitchTo(caller);
+
+	for (int i = 0; i < ncolumns; i++)
+	{
+		char	   *failure = check_try(check_column, state, &columns[i]);
+
+		if (failure != NULL)
+			findings.errors = lappend(findings.errors,
+									  psprintf("%s cannot be looked at: %s.",
+											   columns[i].name, failure));
+	}
+
+	nerrors = list_length(findings.errors);
+	findings.errors = list_concat(findings.errors, findings.warnings);
+	n = list_length(findings.errors);
+	for (int i = 0; i < Min(n, MAX_FINDINGS); i++)
+		check_row(state, i < nerrors ? "error" : "warning",
+				  list_nth(findings.errors, i));
+	if (n > MAX_FINDINGS)
+		check_row(state, nerrors > MAX_FINDINGS ? "error" : "warning",
+				  psprintf("There is more, in all errors: %d, warnings: %d. It shows when what is above is mended.",
+						   nerrors, n - nerrors));
+
+	check_row(state, "ok",
+			  findings.ncolumns == 0 ?
+			  "No bigint column of this database draws snowflake IDs by default." :
+			  psprintf("Columns of this database that draw snowflake IDs by default: %d. The last %d IDs of each were looked at.%s%s%s",
+					   findings.ncolumns, SAMPLE,
+					   findings.skipped == NIL ? "" : " Not looked at: ",
+					   findings.skipped == NIL ? "" : join(findings.skipped),
+					   findings.skipped == NIL ? "" : "."));
+}
