@@ -736,6 +736,7 @@ sub failover_with_loss
 	my ($primary, $standby) = choose_registry();
 	my $server = choose(@servers);
 	my $clone = clone($server);
+	my $is_back = chance(0.5);
 
 	set_network($server, 'refuse');
 	set_synchronous(0);
@@ -748,15 +749,25 @@ sub failover_with_loss
 			$standby->stop('immediate');
 			start_clone($clone);
 			let_draw($clone);
+			my $drawn = time() - 0.5;
 			set_network($clone, 'refuse');
+			set_network($late, 'refuse') if $is_back;
 			kill9_postmaster($primary, all => 1);
 			$standby->start;
 			promote_standby();
 			set_network($server, 'pass');
 			start_clone($late);
 			watch(3);
-			set_network($clone, 'pass');
+			set_network($clone, 'pass') unless $is_back;
 			add_standby($standby, $primary);
+			if ($is_back)
+			{
+				wait_number($server->{node});
+				set_clock($server->{node}, $server->{base} + $drawn - time());
+				watch(1.5);
+				set_clock($server->{node}, $server->{base});
+				set_network($_, 'pass') foreach $clone, $late;
+			}
 			let_draw($late);
 		});
 }
@@ -844,11 +855,46 @@ sub check_times
 }
 
 #
-# Set up
+# The plan: several faults at once, in each second round long ones and others
+# beside them
 #
 note "SNOWFLAKE_FAULT_SEED=$seed SNOWFLAKE_FAULT_ROUNDS=$rounds";
 srand $seed;
 
+my $of_registry = qr/registry|failover/;
+my (%queue, @plan);
+
+# The next fault; where the registry has one already, the next of another kind.
+sub next_of
+{
+	my ($faults, $registry_has_one) = @_;
+	my $queue = $queue{$faults} //= [];
+	my $i;
+
+	until (
+		defined(
+			$i = first { !$registry_has_one || $queue->[$_] !~ $of_registry }
+			0 .. $#{$queue}))
+	{
+		push @{$queue}, shuffle sort keys %{$faults};
+	}
+	return splice @{$queue}, $i, 1;
+}
+
+foreach my $round (1 .. $rounds)
+{
+	my @faults;
+
+	foreach ($round % 2 ? (\%long, \%long, \%short, \%short) : (\%short) x 3)
+	{
+		push @faults, next_of($_, scalar grep { /$of_registry/ } @faults);
+	}
+	push @plan, \@faults;
+}
+
+#
+# Set up
+#
 my $conf = <<CONF;
 max_connections = 100
 wal_sender_timeout = 0
@@ -895,39 +941,9 @@ is(scalar(keys %{ { map { number_of($_->{node}) => 1 } @servers } }),
 	5, 'five servers have five numbers');
 
 #
-# Faults, several at once: in each second round long ones and others beside
-# them.
+# The faults
 #
-my $of_registry = qr/registry|failover/;
-my %queue;
-
-# The next fault; where the registry has one already, the next of another kind.
-sub next_of
-{
-	my ($faults, $registry_has_one) = @_;
-	my $queue = $queue{$faults} //= [];
-	my $i;
-
-	until (
-		defined(
-			$i = first { !$registry_has_one || $queue->[$_] !~ $of_registry }
-			0 .. $#{$queue}))
-	{
-		push @{$queue}, shuffle sort keys %{$faults};
-	}
-	return splice @{$queue}, $i, 1;
-}
-
-foreach my $round (1 .. $rounds)
-{
-	my @faults;
-
-	foreach ($round % 2 ? (\%long, \%long, \%short, \%short) : (\%short) x 3)
-	{
-		push @faults, next_of($_, scalar grep { /$of_registry/ } @faults);
-	}
-	run_round($round, @faults);
-}
+run_round($_, @{ $plan[ $_ - 1 ] }) foreach 1 .. $rounds;
 
 #
 # A request counts for the lease_ttl that it asked for, also when that is another
