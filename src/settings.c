@@ -428,7 +428,7 @@ settings_define(void)
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.max_clock_skew",
-							"How far this server's clock may be from the registry's, and from the mean of the other servers'; -1 means any.",
+							"How far this server's clock may be from the registry's, and from the median of the other servers'; -1 means any.",
 							"A server that is further off does not start to issue IDs with a number from the registry.",
 							&snowflake_max_clock_skew,
 							5000, CLOCK_SKEW_ANY, INT_MAX,

@@ -702,7 +702,7 @@ sub test_skew
 	my @peers = map { new_server($registry, "peer$_", dbname => 'peers', clock => -4) } 1, 2;
 	foreach (@peers) { number($_); flows($_, $_->{name}); }
 	my $third = new_server($registry, 'peer3', dbname => 'peers', clock => 4);
-	stops($third, 'off from its peers', qr/^The clock of this server is (?:80|79)\d\d ms ahead of the mean of 2 other servers; $skew/);
+	stops($third, 'off from its peers', qr/^The clock of this server is (?:80|79)\d\d ms ahead of the median of 2 other servers; $skew/);
 	is(@{ all_ids($third) }, 0, 'off from its peers: has issued nothing');
 	set_clock($third->{node}, -4);
 	number($third);
