@@ -38,25 +38,25 @@ layout_field_name(LayoutField field)
 }
 
 char *
-layout_format(const Layout *layout, char text[LAYOUT_TEXT_SIZE])
+layout_format(const Layout *layout, char buf[LAYOUT_TEXT_SIZE])
 {
 	int			len = 0;
 
-	text[0] = '\0';
+	buf[0] = '\0';
 	for (int shift = layout->total_bits - 1; shift >= 0; shift--)
 	{
 		for (LayoutField f = 0; f < LAYOUT_FIELDS; f++)
 		{
 			if (layout->bits[f] == 0 || layout->shift[f] != shift)
 				continue;
-			len += snprintf(text + len, LAYOUT_TEXT_SIZE - len, "%s%s:%d",
+			len += snprintf(buf + len, LAYOUT_TEXT_SIZE - len, "%s%s:%d",
 							len > 0 ? " " : "", field_names[f], layout->bits[f]);
 			if (f == FIELD_TIME && layout->unit_us != US_PER_MS)
-				len += snprintf(text + len, LAYOUT_TEXT_SIZE - len, "@%lldms",
+				len += snprintf(buf + len, LAYOUT_TEXT_SIZE - len, "@%lldms",
 								(long long) (layout->unit_us / US_PER_MS));
 		}
 	}
-	return text;
+	return buf;
 }
 
 /*

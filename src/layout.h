@@ -61,7 +61,7 @@ extern const char *layout_field_name(LayoutField field);
  */
 #define LAYOUT_TEXT_SIZE 128
 
-extern char *layout_format(const Layout *layout, char text[LAYOUT_TEXT_SIZE]);
+extern char *layout_format(const Layout *layout, char buf[LAYOUT_TEXT_SIZE]);
 
 extern bool layout_equal(const Layout *a, const Layout *b);
 

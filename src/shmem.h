@@ -225,8 +225,8 @@ typedef struct Lease
 	char		remembered_token[LEASE_TOKEN_SIZE];
 
 	/*
-	 * Why there is no number, or the registry cannot be asked, and what to do;
-	 * '' when all is well.  Protected by SharedState.lock.
+	 * Why there is no number, or the registry cannot be asked, and what to
+	 * do; '' when all is well.  Protected by SharedState.lock.
 	 */
 	char		error[LEASE_ERROR_SIZE];
 	char		hint[LEASE_ERROR_SIZE];
