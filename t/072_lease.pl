@@ -437,7 +437,7 @@ sub test_restart
 	foreach my $way (sort keys %ways)    # the reboot last
 	{
 		# long enough for a start on a busy machine
-		my $server = new_server($registry, 'restart' . @servers, conf => "snowflake.lease_ttl = '30s'\n");
+		my $server = new_server($registry, 'restart' . @servers, conf => "snowflake.lease_ttl = '60s'\n");
 
 		$server->{what} = $way;
 		$server->{number} = number($server);
