@@ -13,7 +13,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(time usleep);
 
 use FaultTest;
 use LeaseTest;
@@ -273,8 +273,34 @@ SQL
 	like(slurp_file($two->{node}->logfile), qr/violates check constraint/, 'it could not be written');
 	is(number($two), 1, 'all with the same number');
 
-	check(6, @servers, $idle);
-	$_->{node}->stop foreach @servers, $idle;
+	# Answers come late: the lease counts from the request.
+	my $late = new_server($registry, 'late', clock => 0, conf => "snowflake.lease_ttl = '60s'\n");
+	$number = number($late);
+	set_proxy($late->{proxy}, 'delay 3000');
+	$end = lease_end($late);
+	ok(poll(sub { lease_end($late) > $end + 3 }), 'late answers: the lease is renewed');
+	my $longer = 0;
+	foreach (1 .. 15)
+	{
+		# in this order, as it may be renewed in between
+		$end = lease_end($late);
+		$longer++ if $end > 0.1 + $registry->safe_psql('postgres', "SELECT extract(epoch FROM expires_at) FROM snowflake_nodes WHERE node = $number");
+		usleep(500_000);
+	}
+	is($longer, 0, 'late answers: no longer than the registry says');
+
+	# A clock that goes past the mark while the lease goes on.
+	set_proxy($late->{proxy}, 'hole');
+	flows($late, 'before the mark');
+	set_clock($late->{node}, 120);
+	stops($late, 'past the mark', qr/^This server is node $number until /,
+		'cannot generate a snowflake ID: the clock is ahead of what the lease of the node number allows');
+	set_clock($late->{node}, 0);
+	set_proxy($late->{proxy}, 'pass');
+	flows($late, 'before the mark again');
+
+	check(8, @servers, $idle, $late);
+	$_->{node}->stop foreach @servers, $idle, $late;
 	return;
 }
 
