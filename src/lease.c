@@ -288,7 +288,7 @@ remember(const Grant *grant)
 	home_run_plain(psprintf("INSERT INTO " TABLE " (node, deadline, mark, floor, token, instance)"
 							" VALUES (%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s)",
 							grant->node, grant->deadline, grant->mark, grant->floor,
-							quote_literal_cstr(lease_token()),
+							quote_literal_cstr(grant->token),
 							quote_literal_cstr(lease_instance())));
 }
 
@@ -296,7 +296,7 @@ static void
 note_remembered(const Grant *grant)
 {
 	shared->lease.remembered_deadline = grant->deadline;
-	strlcpy(shared->lease.remembered_token, shared->lease.token,
+	strlcpy(shared->lease.remembered_token, grant->token,
 			sizeof(shared->lease.remembered_token));
 }
 
@@ -306,6 +306,7 @@ current_grant(Grant *grant)
 	Lease	   *lease = &shared->lease;
 
 	grant->node = (int) pg_atomic_read_u32(&lease->node);
+	grant->token = lease->known_token;
 	grant->deadline = (int64) pg_atomic_read_u64(&lease->deadline);
 	grant->mark = (int64) pg_atomic_read_u64(&lease->mark);
 	grant->floor = lease->floor;
@@ -321,7 +322,7 @@ lease_remember(void)
 	current_grant(&grant);
 	(void) reserve_last_time(&last);
 	if (grant.node < 0 || grant.deadline == 0 ||
-		(strcmp(lease->remembered_token, lease->token) == 0 &&
+		(strcmp(lease->remembered_token, lease->known_token) == 0 &&
 		 (last == lease->remembered_last ||
 		  grant.deadline - lease->remembered_deadline <
 		  snowflake_lease_ttl * INT64CONST(1000) / 4)))
@@ -374,6 +375,9 @@ lease_take(const Grant *grant)
 	{
 		Grant		taken = *grant;
 
+		/* with the number so far it is over, whatever fails from here on */
+		pg_atomic_write_u64(&lease->deadline, 0);
+
 		/* the floor of the number is that from when it was given */
 		if (grant->node == lease->recalled_node)
 			taken.floor = Max(taken.floor, lease->recalled_floor);
@@ -384,7 +388,6 @@ lease_take(const Grant *grant)
 		note_remembered(&taken);
 		lease->floor = taken.floor;
 
-		pg_atomic_write_u64(&lease->deadline, 0);
 		reserve_begin_anew(taken.floor);
 		pg_atomic_write_u64(&lease->mark, (uint64) taken.mark);
 		pg_atomic_write_u32(&lease->node, (uint32) taken.node);
@@ -393,6 +396,7 @@ lease_take(const Grant *grant)
 	else
 		shmem_raise(&lease->mark, (uint64) grant->mark);
 
+	strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
 	lease_note_error("", "");
 	reserve_publish_again();
 	pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
@@ -465,13 +469,14 @@ lease_recall(void)
 		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
 				sizeof(lease->recalled_token));
 		is_ours = DatumGetBool(home_result(6)) && lease_instance()[0] != '\0';
+		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;
 		lease->recalled_floor = grant.floor;
 	}
 	home_commit();
 	lease->recalled = true;
 
-	/* the registry takes it from there: that has the token */
+	/* the registry takes it from there: it knows that token */
 	if (is_ours && clock_read_steady() < grant.deadline)
 		lease_take(&grant);
 }

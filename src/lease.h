@@ -81,6 +81,7 @@ extern TimestampTz lease_ends_at(void);
 typedef struct Grant
 {
 	int			node;
+	const char *token;			/* that the registry knows this server by */
 	int64		deadline;
 	int64		mark;
 	int64		floor;

@@ -406,6 +406,7 @@ heed_answer(void)
 	}
 
 	grant.node = (int) int_value(COL_NODE);
+	grant.token = lease_token();
 	grant.floor = int_value(COL_FLOOR);
 	grant.mark = int_value(COL_GRANTED);
 	grant.deadline = registry.sent_at + registry.lease_ttl;

@@ -211,6 +211,9 @@ typedef struct Lease
 
 	/* Touched by the worker alone from here on, so that it may start again. */
 	char		token[LEASE_TOKEN_SIZE];	/* of this start, '' before */
+	char		known_token[LEASE_TOKEN_SIZE];	/* to the registry; that of an
+												 * earlier start until it has
+												 * answered */
 	int64		floor;			/* of the number */
 
 	/* What was remembered in the home database before this start. */

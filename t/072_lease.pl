@@ -139,6 +139,13 @@ sub lease_end
 	return $server->{node}->safe_psql('postgres', 'SELECT extract(epoch FROM lease_end) FROM pg_stat_snowflake');
 }
 
+sub claimed_at
+{
+	my ($registry, $number) = @_;
+
+	return $registry->safe_psql('postgres', "SELECT claimed_at FROM snowflake_nodes WHERE node = $number");
+}
+
 sub wait_log
 {
 	my ($server, $pattern, $from) = @_;
@@ -431,6 +438,15 @@ sub test_restart
 		'kill -9' => sub { kill9_postmaster($_[0], all => 1); start_node($_[0]) },
 		'an immediate shutdown' => sub { $_[0]->stop('immediate'); $_[0]->start },
 		'a fast shutdown' => sub { $_[0]->stop('fast'); $_[0]->start },
+		# the registry hears of neither start
+		'fast shutdowns, two' => sub {
+			foreach my $n (1, 2)
+			{
+				$_[0]->stop('fast');
+				$_[0]->start;
+				$_[0]->poll_query_until('postgres', 'SELECT node IS NOT NULL FROM pg_stat_snowflake');
+			}
+		},
 		'kill -9 of a backend' => sub {
 			my ($node) = @_;
 			my $from = -s $node->logfile;
@@ -453,6 +469,7 @@ sub test_restart
 
 		$server->{what} = $way;
 		$server->{number} = number($server);
+		$server->{claimed_at} = claimed_at($registry, $server->{number});
 		$server->{draw} = draw_on($server);
 		push @servers, $server;
 	}
@@ -503,6 +520,7 @@ sub test_restart
 		set_proxy($server->{proxy}, 'pass');
 		my $number = number($server);
 		is($number, $server->{number}, "$name: back with the same number") unless $name eq 'reboot';
+		is(claimed_at($registry, $number), $server->{claimed_at}, "$name: which is renewed, not claimed anew") unless $name eq 'reboot';
 		flows($server, "$name: back");
 		wait_drawn(draw_on($server), 100);
 	}
