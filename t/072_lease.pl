@@ -936,7 +936,7 @@ sub test_settings
 	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), $conninfo));
 	number($server);
 	flows($server, 'a registry again');
-	wait_drawn(draw_on($server), 500);
+	wait_drawn(draw_on($server), 1500);
 	$session->quit;
 
 	check(2, $server);
