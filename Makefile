@@ -22,6 +22,7 @@ OBJS = \
 	src/layout.o \
 	src/lease.o \
 	src/lifetime.o \
+	src/link.o \
 	src/module.o \
 	src/partitions.o \
 	src/ranges.o \

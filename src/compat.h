@@ -12,11 +12,13 @@
 #define SNOWFLAKE_COMPAT_H
 
 #include "catalog/pg_class.h"
+#include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
 #include "utils/rangetypes.h"
+#include "utils/resowner.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
@@ -86,6 +88,15 @@ WaitEventExtensionNew(const char *wait_event_name)
 	(void) wait_event_name;
 	return PG_WAIT_EXTENSION;
 }
+
+/* Such a set has no owner before 17, but is of a memory context. */
+static inline WaitEventSet *
+compat_CreateWaitEventSet(ResourceOwner resowner, int nevents)
+{
+	(void) resowner;
+	return CreateWaitEventSet(CurrentMemoryContext, nevents);
+}
+#define CreateWaitEventSet compat_CreateWaitEventSet
 
 /* Intervals are finite before 17. */
 #define INTERVAL_NOT_FINITE(i) ((void) (i), false)

@@ -4,26 +4,17 @@
  *		Asking the registry for a node number, again and again.
  *
  * The registry is a database with the extension, whose snowflake_lease_node()
- * gives and renews numbers.  It is asked every RENEW_MS.  What it answers goes
- * to lease.c.
+ * gives and renews numbers.  It is asked every RENEW_MS, over a link of its own
+ * (link.c).  What it answers goes to lease.c.
  *
- * All is asynchronous: registry_serve() does what can be done without waiting,
- * so that a registry that hangs keeps the worker from nothing else.  (But for
- * one thing: libpq looks host names up by the system's resolver, which waits.)
- * An attempt that takes longer than ATTEMPT_MS is given up.  Of several hosts
- * each attempt takes the next one, which libpq does only where one fails, and
- * not where one hangs.
- *
- * The state is the worker's own.  Where it ends, so does the connection, and
- * the next worker begins anew, with the same token.
+ * The state is the worker's own.  The next worker begins anew, with the same
+ * token.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include <unistd.h>
-
-#include "libpq-fe.h"
 
 #include "access/xlog.h"
 #include "miscadmin.h"
@@ -38,8 +29,6 @@
 #include "registry.h"
 
 #define RENEW_MS	3000
-#define RETRY_MS	1000
-#define ATTEMPT_MS	5000
 
 /* From the server's timestamps to marks. */
 #define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
@@ -72,67 +61,37 @@ enum
 	COL_TIMELINE, COL_REFUSAL, COL_DETAIL, COL_HINT
 };
 
-typedef enum RegistryState
-{
-	RESTING,					/* until "until" */
-	CONNECTING,					/* as "polling" says, until "until" */
-	ASKING						/* an answer is awaited, until "until" */
-} RegistryState;
-
 static struct
 {
-	RegistryState state;
-	int64		until;			/* steady clock */
-	PGconn	   *conn;			/* NULL for none */
-	PostgresPollingStatusType polling;
-	bool		is_ready;		/* what is waited for has come */
-	int			attempt;		/* counts them, to choose a host */
-	bool		needs_flush;	/* not all of the request was sent */
-	PGresult   *result;			/* the answer, until it is committed */
+	int64		ask_at;			/* steady clock, on this connection */
 
-	/* When the request was sent, for how long, and until when the lease was. */
-	int64		sent_at;		/* steady clock */
+	/* For how long it was asked, and until when the lease was. */
 	int64		lease_ttl;		/* in microseconds */
-	int64		valid_until;	/* 0 when there was none */
+	int64		valid_until;	/* steady clock, 0 when there was none */
 
 	int64		round_trip;		/* of the last answer, in microseconds */
 	char		timeline[64];	/* "system identifier/timeline", the latest */
 } registry;
 
-static void
-rest(int64 ms)
+/*
+ * At once on a new connection, else some time after the last answer.
+ */
+static int64
+due(void)
 {
-	registry.state = RESTING;
-	registry.until = clock_read_steady() + ms * 1000;
-}
-
-static void
-disconnect(void)
-{
-	PQclear(registry.result);
-	registry.result = NULL;
-	PQfinish(registry.conn);
-	registry.conn = NULL;
+	return registry_link.has_asked ? registry.ask_at : 0;
 }
 
 /*
  * It did not work this time.  The lease goes on for as long as it lasts.
  */
 static void
-give_up(const char *reason)
+failed(const char *reason)
 {
-	int			length = strlen(reason);
-	char	   *error;
+	char	   *error = psprintf("The registry could not be asked: %s.", reason);
 	uint64		left_out;
 
-	/* libpq ends its messages with a newline */
-	while (length > 0 && strchr("\n.", reason[length - 1]) != NULL)
-		length--;
-	error = psprintf("The registry could not be asked: %.*s.", length, reason);
-
-	disconnect();
 	lease_note_error(error, "");
-	rest(RETRY_MS);
 	if (!alarm_is_due(ALARM_REGISTRY, &left_out))
 		return;
 	if (lease_is_valid())
@@ -148,122 +107,14 @@ give_up(const char *reason)
 				 errhint("No ID is issued until the registry gives a number.")));
 }
 
-/*
- * The n-th element of a list as libpq has them, a single one for all.
- */
-static char *
-list_element(const char *list, int n)
-{
-	char	   *copy = pstrdup(list);
-	char	   *element = copy;
-
-	if (strchr(copy, ',') == NULL)
-		return copy;
-	for (int i = 0; i < n && element != NULL; i++)
-	{
-		element = strchr(element, ',');
-		if (element != NULL)
-			element++;
-	}
-	if (element == NULL)
-		return pstrdup("");
-	element[strcspn(element, ",")] = '\0';
-	return element;
-}
-
-static int
-count_elements(const char *list)
-{
-	int			length = 1;
-
-	for (const char *c = list; *c != '\0'; c++)
-		length += *c == ',';
-	return length;
-}
-
-/*
- * Begin to connect: to the primary, if nothing else is said, with the next
- * one of the hosts.
- */
 static void
-begin_to_connect(void)
+compose(Link *link, LinkRequest *request, bool is_first)
 {
-	const char *keywords[64];
-	const char *values[64];
-	int			n = 0;
-	int			hosts = 1;
-	char	   *error = NULL;
-	PQconninfoOption *options = PQconninfoParse(snowflake_registry, &error);
-
-	if (options == NULL)
-	{
-		/* cannot be: it was checked when it was set */
-		PQfreemem(error);
-		give_up("\"snowflake.registry\" is not valid");
-		return;
-	}
-
-	keywords[n] = "target_session_attrs";
-	values[n++] = "read-write";
-	keywords[n] = "fallback_application_name";
-	values[n++] = "snowflake";
-	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
-	{
-		if (option->val != NULL &&
-			(strcmp(option->keyword, "host") == 0 ||
-			 strcmp(option->keyword, "hostaddr") == 0))
-			hosts = Max(hosts, count_elements(option->val));
-	}
-	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
-	{
-		if (option->val == NULL || n >= (int) lengthof(keywords) - 1)
-			continue;
-		keywords[n] = option->keyword;
-		if (strcmp(option->keyword, "host") == 0 ||
-			strcmp(option->keyword, "hostaddr") == 0 ||
-			strcmp(option->keyword, "port") == 0)
-			values[n++] = list_element(option->val, registry.attempt % hosts);
-		else
-			values[n++] = pstrdup(option->val);
-	}
-	keywords[n] = NULL;
-	values[n] = NULL;
-	PQconninfoFree(options);
-
-	registry.attempt++;
-	registry.conn = PQconnectStartParams(keywords, values, 0);
-	if (registry.conn == NULL)
-	{
-		give_up("out of memory");
-		return;
-	}
-	if (PQstatus(registry.conn) == CONNECTION_BAD)
-	{
-		give_up(PQerrorMessage(registry.conn));
-		return;
-	}
-	registry.state = CONNECTING;
-	registry.polling = PGRES_POLLING_WRITING;
-	registry.until = clock_read_steady() + ATTEMPT_MS * 1000;
-}
-
-static void
-ignore_notice(void *arg, const char *message)
-{
-}
-
-/*
- * Ask.
- */
-static void
-send_request(void)
-{
-	const char *values[REQUEST_PARAMS];
+	const char **values = request->values;
 	const char *held_token;
 	int			held = lease_held(&held_token);
 	char		host[256];
 	char		layout[LAYOUT_TEXT_SIZE];
-	TimestampTz now;
 
 	if (gethostname(host, sizeof(host)) != 0)
 		strlcpy(host, "?", sizeof(host));
@@ -275,6 +126,8 @@ send_request(void)
 	values[0] = lease_token();
 	values[1] = held < 0 ? NULL : psprintf("%d", held);
 	values[2] = held_token[0] == '\0' ? NULL : held_token;
+	values[3] = psprintf(INT64_FORMAT,
+						 Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0));
 	values[4] = lease_instance();
 	values[5] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
 	registry.lease_ttl = snowflake_lease_ttl * INT64CONST(1000);
@@ -284,43 +137,32 @@ send_request(void)
 		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset)) : NULL;
 	values[10] = psprintf("%s since %s", layout_format(&snowflake_layout, layout),
 						  timestamptz_to_str(snowflake_epoch));
-	values[11] = host;
+	values[11] = pstrdup(host);
 	values[12] = psprintf("%d", PostPortNumber);
 	values[13] = psprintf(INT64_FORMAT, (int64) GetSystemIdentifier());
 
-	/* last, so that they are of this moment */
-	now = clock_read();
-	values[8] = timestamptz_to_str(now);
-	registry.sent_at = clock_read_steady();
-	values[3] = psprintf(INT64_FORMAT,
-						 Max(registry.valid_until - registry.sent_at - ATTEMPT_MS * 1000, 0));
-	if (PQsendQueryParams(registry.conn, REQUEST, REQUEST_PARAMS, NULL, values,
-						  NULL, NULL, 0) == 0)
-	{
-		give_up(PQerrorMessage(registry.conn));
-		return;
-	}
-	registry.state = ASKING;
-	registry.needs_flush = true;
-	registry.until = registry.sent_at + ATTEMPT_MS * 1000;
+	/* last, so that it is of this moment */
+	values[8] = pstrdup(timestamptz_to_str(clock_read()));
+	request->sql = REQUEST;
+	request->nparams = REQUEST_PARAMS;
 }
 
 static bool
-has_value(int column)
+has_value(const PGresult *answer, int column)
 {
-	return !PQgetisnull(registry.result, 0, column);
+	return !PQgetisnull(answer, 0, column);
 }
 
 static int64
-int_value(int column)
+int_value(const PGresult *answer, int column)
 {
-	return has_value(column) ? strtoll(PQgetvalue(registry.result, 0, column), NULL, 10) : 0;
+	return has_value(answer, column) ? strtoll(PQgetvalue(answer, 0, column), NULL, 10) : 0;
 }
 
 static char *
-text_value(int column)
+text_value(const PGresult *answer, int column)
 {
-	return pstrdup(PQgetvalue(registry.result, 0, column));
+	return pstrdup(PQgetvalue(answer, 0, column));
 }
 
 /*
@@ -329,12 +171,12 @@ text_value(int column)
  * be said, NULL when all is well.
  */
 static char *
-check_skew(void)
+check_skew(const PGresult *answer)
 {
 	int64		max_us = snowflake_max_clock_skew * INT64CONST(1000);
 	int64		offset = (int64) pg_atomic_read_u64(&shared->lease.clock_offset);
-	int64		peers_offset = offset - int_value(COL_PEERS_OFFSET);
-	int64		peers = int_value(COL_PEERS);
+	int64		peers_offset = offset - int_value(answer, COL_PEERS_OFFSET);
+	int64		peers = int_value(answer, COL_PEERS);
 
 	if (snowflake_max_clock_skew == CLOCK_SKEW_ANY)
 		return NULL;
@@ -355,9 +197,8 @@ check_skew(void)
  * The answer is there, and committed.
  */
 static void
-heed_answer(void)
+heed_answer(Link *link, const PGresult *answer, int64 now)
 {
-	int64		now = clock_read_steady();
 	TimestampTz clock = clock_read();
 	bool		was_valid = lease_is_valid();
 	char	   *timeline;
@@ -372,44 +213,44 @@ heed_answer(void)
 		return;
 
 	/* of a primary that another was promoted in place of */
-	timeline = text_value(COL_TIMELINE);
+	timeline = text_value(answer, COL_TIMELINE);
 	if (strncmp(timeline, registry.timeline, strcspn(timeline, "/") + 1) == 0 &&
 		strcmp(timeline, registry.timeline) < 0)
 	{
-		give_up(psprintf("it is on timeline %s, and was on %s before",
-						 timeline, registry.timeline));
+		link_give_up(link, psprintf("it is on timeline %s, and was on %s before",
+									timeline, registry.timeline));
 		return;
 	}
 	strlcpy(registry.timeline, timeline, sizeof(registry.timeline));
 
-	registry.round_trip = now - registry.sent_at;
+	registry.round_trip = now - link->sent_at;
 	pg_atomic_write_u64(&shared->lease.clock_offset,
 						(uint64) (clock + UNIX_EPOCH_US - registry.round_trip / 2 -
-								  int_value(COL_CLOCK)));
+								  int_value(answer, COL_CLOCK)));
 	shared->lease.has_clock_offset = true;
 
-	if (!has_value(COL_NODE))
+	if (!has_value(answer, COL_NODE))
 	{
 		lease_lose(psprintf("The registry gives no node number: %s.%s%s",
-							text_value(COL_REFUSAL),
-							has_value(COL_DETAIL) ? " " : "",
-							text_value(COL_DETAIL)),
-				   text_value(COL_HINT));
+							text_value(answer, COL_REFUSAL),
+							has_value(answer, COL_DETAIL) ? " " : "",
+							text_value(answer, COL_DETAIL)),
+				   text_value(answer, COL_HINT));
 		return;
 	}
 
-	skew = check_skew();
+	skew = check_skew(answer);
 	if (skew != NULL && (!was_valid || snowflake_clock_skew_action == SKEW_STOP))
 	{
 		lease_lose(skew, "Set the server's clock, or \"snowflake.max_clock_skew\".");
 		return;
 	}
 
-	grant.node = (int) int_value(COL_NODE);
+	grant.node = (int) int_value(answer, COL_NODE);
 	grant.token = lease_token();
-	grant.floor = int_value(COL_FLOOR);
-	grant.mark = int_value(COL_GRANTED);
-	grant.deadline = registry.sent_at + registry.lease_ttl;
+	grant.floor = int_value(answer, COL_FLOOR);
+	grant.mark = int_value(answer, COL_GRANTED);
+	grant.deadline = link->sent_at + registry.lease_ttl;
 	lease_take(&grant);
 	lease_remember();
 
@@ -425,150 +266,29 @@ heed_answer(void)
 	}
 }
 
-/*
- * Read what has come.
- */
 static void
-receive(void)
-{
-	PGresult   *result;
-
-	if (registry.needs_flush)
-	{
-		int			flushed = PQflush(registry.conn);
-
-		if (flushed < 0)
-		{
-			give_up(PQerrorMessage(registry.conn));
-			return;
-		}
-		registry.needs_flush = flushed > 0;
-	}
-	if (PQconsumeInput(registry.conn) == 0)
-	{
-		give_up(PQerrorMessage(registry.conn));
-		return;
-	}
-
-	/* to the end, as only that says that it was committed */
-	while (!PQisBusy(registry.conn))
-	{
-		result = PQgetResult(registry.conn);
-		if (result == NULL)
-		{
-			if (registry.result == NULL)
-			{
-				give_up("no answer");
-				return;
-			}
-			rest(RENEW_MS);
-			heed_answer();
-			PQclear(registry.result);
-			registry.result = NULL;
-			return;
-		}
-		if (PQresultStatus(result) != PGRES_TUPLES_OK || PQntuples(result) != 1)
-		{
-			char	   *error = pstrdup(PQresultErrorMessage(result));
-
-			PQclear(result);
-			give_up(error);
-			return;
-		}
-		PQclear(registry.result);
-		registry.result = result;
-	}
-}
-
-void
-registry_serve(void)
+heed(Link *link, const PGresult *answer)
 {
 	int64		now = clock_read_steady();
-	bool		is_ready = registry.is_ready;
 
-	registry.is_ready = false;
-	if (!lease_is_used())
+	if (PQresultStatus(answer) != PGRES_TUPLES_OK || PQntuples(answer) != 1)
 	{
-		if (registry.conn != NULL)
-			disconnect();
-		registry.state = RESTING;
+		link_give_up(link, PQresultErrorMessage(answer));
 		return;
 	}
-	lease_recall();
+	heed_answer(link, answer, now);
 
-	switch (registry.state)
-	{
-		case RESTING:
-			if (now < registry.until)
-				break;
-			if (registry.conn != NULL)
-				send_request();
-			else
-				begin_to_connect();
-			break;
-
-		case CONNECTING:
-			if (is_ready)
-				registry.polling = PQconnectPoll(registry.conn);
-			if (registry.polling == PGRES_POLLING_FAILED)
-				give_up(PQerrorMessage(registry.conn));
-			else if (registry.polling == PGRES_POLLING_OK)
-			{
-				PQsetNoticeProcessor(registry.conn, ignore_notice, NULL);
-				if (PQsetnonblocking(registry.conn, 1) != 0)
-					give_up(PQerrorMessage(registry.conn));
-				else
-					send_request();
-			}
-			else if (now >= registry.until)
-				give_up(psprintf("no connection in %d ms", ATTEMPT_MS));
-			break;
-
-		case ASKING:
-			receive();
-			if (registry.state == ASKING && now >= registry.until)
-				give_up(psprintf("no answer in %d ms", ATTEMPT_MS));
-			break;
-	}
+	/* not when that has failed: then it asks again as soon as it may */
+	registry.ask_at = now + RENEW_MS * 1000;
 }
 
-void
-registry_wait(RegistryWait *wait)
-{
-	wait->socket = PGINVALID_SOCKET;
-	wait->events = 0;
-	wait->timeout_ms = -1;
-	if (!lease_is_used())
-		return;
+static const LinkClient client = {
+	.is_used = lease_is_used,
+	.prepare = lease_recall,
+	.due = due,
+	.compose = compose,
+	.heed = heed,
+	.failed = failed
+};
 
-	wait->timeout_ms = (long) Max((registry.until - clock_read_steady() + 999) / 1000, 0);
-	if (registry.state == RESTING || registry.conn == NULL)
-		return;
-	wait->socket = PQsocket(registry.conn);
-	if (registry.state == CONNECTING)
-		wait->events = registry.polling == PGRES_POLLING_READING ?
-			WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE;
-	else
-		wait->events = WL_SOCKET_READABLE |
-			(registry.needs_flush ? WL_SOCKET_WRITEABLE : 0);
-}
-
-void
-registry_is_ready(void)
-{
-	registry.is_ready = true;
-}
-
-void
-registry_pause(void)
-{
-	rest(RETRY_MS);
-}
-
-void
-registry_reload(void)
-{
-	if (registry.conn != NULL)
-		disconnect();
-	rest(0);
-}
+Link		registry_link = {.client = &client};

@@ -40,6 +40,7 @@
 #include "compat.h"
 #include "home.h"
 #include "lease.h"
+#include "link.h"
 #include "registry.h"
 #include "reserve.h"
 #include "settings.h"
@@ -52,6 +53,9 @@
 #define RECONNECT_AFTER	60
 
 PGDLLEXPORT void snowflake_worker_main(Datum arg);
+
+/* What is asked of the registry. */
+static Link *const links[] = {&registry_link};
 
 static emit_log_hook_type prev_emit_log_hook = NULL;
 
@@ -147,22 +151,62 @@ terminate(SIGNAL_ARGS)
 	die(SIGNAL_ARGS_PASSED);
 }
 
+static bool
+links_are_used(void)
+{
+	for (int i = 0; i < (int) lengthof(links); i++)
+	{
+		if (links[i]->client->is_used())
+			return true;
+	}
+	return false;
+}
+
 /*
- * Sleep until the latch is set, something has come from the registry, or for a
- * while, and do what every process has to.
+ * Wait until the latch is set, something has come from the registry, or for a
+ * while, in ms, -1 for ever.
+ *
+ * The sockets are others with each connection, so the set is made each time.
  */
 static void
-sleep_and_check(const RegistryWait *wait)
+wait_for_events(long timeout_ms)
 {
-	int			events = WaitLatchOrSocket(MyLatch,
-										   WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | wait->events |
-										   (wait->timeout_ms >= 0 ? WL_TIMEOUT : 0),
-										   wait->socket, wait->timeout_ms,
-										   wait_event_worker());
+	WaitEvent	events[lengthof(links) + 1];
+	WaitEventSet *set = CreateWaitEventSet(NULL, lengthof(links) + 2);
+	int			n;
 
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	for (int i = 0; i < (int) lengthof(links); i++)
+	{
+		LinkWait	wait;
+
+		link_wait(links[i], &wait);
+		if (wait.socket != PGINVALID_SOCKET)
+			AddWaitEventToSet(set, wait.events, wait.socket, NULL, links[i]);
+		if (wait.timeout_ms >= 0 && (timeout_ms < 0 || wait.timeout_ms < timeout_ms))
+			timeout_ms = wait.timeout_ms;
+	}
+
+	n = WaitEventSetWait(set, timeout_ms, events, lengthof(events),
+						 wait_event_worker());
+	FreeWaitEventSet(set);
+	for (int i = 0; i < n; i++)
+	{
+		if (events[i].events & WL_SOCKET_MASK)
+			link_is_ready(events[i].user_data);
+	}
+}
+
+/*
+ * Sleep until there is something to do, or for a while, and do what every
+ * process has to.
+ */
+static void
+sleep_and_check(long timeout_ms)
+{
+	wait_for_events(timeout_ms);
 	ResetLatch(MyLatch);
-	if (events & WL_SOCKET_MASK)
-		registry_is_ready();
 
 	/* quietly, where it is nothing to tell of */
 	if (ProcDiePending && server_is_stopping())
@@ -175,7 +219,10 @@ sleep_and_check(const RegistryWait *wait)
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 		if (strcmp(registry, snowflake_registry) != 0)
-			registry_reload();
+		{
+			for (int i = 0; i < (int) lengthof(links); i++)
+				link_reset(links[i]);
+		}
 		pfree(registry);
 	}
 }
@@ -209,13 +256,13 @@ override_settings(void)
  * Returns whether it did not.
  */
 static bool
-attempt(void (*task) (void))
+attempt(void (*task) (void *), void *arg)
 {
 	volatile bool done = false;
 
 	PG_TRY();
 	{
-		task();
+		task(arg);
 		done = true;
 	}
 	PG_CATCH();
@@ -234,10 +281,16 @@ attempt(void (*task) (void))
 }
 
 static void
-serve_mark(void)
+serve_mark(void *arg)
 {
 	reserve_serve();
 	backfill_serve();
+}
+
+static void
+serve_link(void *link)
+{
+	link_serve(link);
 }
 
 void
@@ -245,7 +298,6 @@ snowflake_worker_main(Datum arg)
 {
 	Reserve    *reserve = &shared->reserve;
 	MemoryContext context;
-	RegistryWait wait = {PGINVALID_SOCKET, 0, -1};
 	bool		is_asked = true;	/* to read the mark at the start */
 	int			failures = 0;	/* in a row */
 	int64		retry_at = 0;	/* on the steady clock */
@@ -265,8 +317,8 @@ snowflake_worker_main(Datum arg)
 	pg_atomic_write_u32(&reserve->worker, (uint32) MyProcNumber);
 	pg_memory_barrier();
 
-	while (reserve->started && !reserve_is_asked() && !lease_is_used())
-		sleep_and_check(&wait);
+	while (reserve->started && !reserve_is_asked() && !links_are_used())
+		sleep_and_check(-1);
 	reserve->started = true;
 
 	BackgroundWorkerInitializeConnection(snowflake_database, NULL, 0);
@@ -282,12 +334,12 @@ snowflake_worker_main(Datum arg)
 	 */
 	for (;;)
 	{
-		int64		pause;
+		long		pause = -1;
 
 		if (is_asked && clock_read_steady() >= retry_at)
 		{
 			MemoryContextSwitchTo(context);
-			if (attempt(serve_mark))
+			if (attempt(serve_mark, NULL))
 				failures = 0;
 			else if (++failures >= RECONNECT_AFTER)
 				proc_exit(1);
@@ -295,21 +347,19 @@ snowflake_worker_main(Datum arg)
 				retry_at = clock_read_steady() + RETRY_S * USECS_PER_SEC;
 		}
 
-		MemoryContextSwitchTo(context);
-		if (!attempt(registry_serve))
-			registry_pause();
+		for (int i = 0; i < (int) lengthof(links); i++)
+		{
+			MemoryContextSwitchTo(context);
+			if (!attempt(serve_link, links[i]))
+				link_pause(links[i]);
+		}
 		MemoryContextReset(context);
 
-		registry_wait(&wait);
 		is_asked = reserve_is_asked();
 		if (is_asked)
-		{
-			pause = Max((retry_at - clock_read_steady() + 999) / 1000, 0);
-			if (wait.timeout_ms < 0 || pause < wait.timeout_ms)
-				wait.timeout_ms = (long) pause;
-		}
-		if (wait.timeout_ms != 0)
-			sleep_and_check(&wait);
+			pause = (long) Max((retry_at - clock_read_steady() + 999) / 1000, 0);
+		if (pause != 0)
+			sleep_and_check(pause);
 		is_asked = reserve_is_asked();
 	}
 }

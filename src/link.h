@@ -1,0 +1,131 @@
+/*-------------------------------------------------------------------------
+ *
+ * link.h
+ *		A connection to the registry, over which one thing at a time is asked.
+ *
+ * For the background worker.  Nothing here waits for the registry.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_LINK_H
+#define SNOWFLAKE_LINK_H
+
+#include "libpq-fe.h"
+
+#include "storage/latch.h"
+
+#pragma GCC visibility push(hidden)
+
+/* No answer in this time is none, nor is it one when it comes later. */
+#define LINK_ATTEMPT_MS	5000
+
+#define LINK_MAX_PARAMS	16
+
+typedef struct LinkRequest
+{
+	const char *sql;			/* one statement, and so one transaction */
+	int			nparams;
+	const char *values[LINK_MAX_PARAMS];	/* text, NULL for null */
+} LinkRequest;
+
+typedef struct Link Link;
+
+/*
+ * Who asks.  Only prepare(), compose() and heed() may raise an ERROR, after
+ * which link_pause() is due.
+ */
+typedef struct LinkClient
+{
+	/* Is a connection needed at all?  When not, it is closed. */
+	bool		(*is_used) (void);
+
+	/*
+	 * What has to be done before anything is asked, connected or not.  Called
+	 * each time that the link is served.  NULL for nothing.
+	 */
+	void		(*prepare) (void);
+
+	/*
+	 * When to ask next, by the steady clock: 0 at once, PG_INT64_MAX not
+	 * before it is woken.  After a failure some time passes whatever this
+	 * says.
+	 */
+	int64		(*due) (void);
+
+	/*
+	 * What to ask; not for long, since link->sent_at is now.  is_first: the
+	 * first time on this connection.
+	 */
+	void		(*compose) (Link *link, LinkRequest *request, bool is_first);
+
+	/*
+	 * The answer: committed when it is PGRES_TUPLES_OK, or else the error
+	 * that the registry answered with.  May call link_give_up().
+	 */
+	void		(*heed) (Link *link, const PGresult *answer);
+
+	/*
+	 * It did not work: no connection, no answer in time, a connection that
+	 * was lost, link_give_up().  By now it is disconnected, and tries again
+	 * later.  The reason has no full stop.
+	 */
+	void		(*failed) (const char *reason);
+} LinkClient;
+
+typedef enum LinkState
+{
+	LINK_RESTING,				/* not before "until"; a connection is idle */
+	LINK_CONNECTING,			/* as "polling" says, until "until" */
+	LINK_ASKING					/* an answer is awaited, until "until" */
+} LinkState;
+
+/*
+ * All zero but for the client at first.  But for client, sent_at and has_asked
+ * only link.c looks at it.
+ */
+struct Link
+{
+	const LinkClient *client;
+	LinkState	state;
+	int64		until;			/* steady clock */
+	PGconn	   *conn;			/* NULL for none */
+	PostgresPollingStatusType polling;
+	bool		is_ready;		/* what is waited for has come */
+	int			attempt;		/* counts them, to choose a host */
+	bool		has_asked;		/* on this connection */
+	int64		sent_at;		/* steady clock, not after the last request */
+	bool		needs_flush;	/* not all of the request was sent */
+	PGresult   *answer;			/* until it is committed and heeded */
+};
+
+/*
+ * What to wait for before link_serve() is to be called again: events of a
+ * socket, PGINVALID_SOCKET for none, and a time in ms, -1 for none.
+ */
+typedef struct LinkWait
+{
+	pgsocket	socket;
+	int			events;
+	long		timeout_ms;
+} LinkWait;
+
+/* Do what can be done now.  Raises an ERROR where its client does. */
+extern void link_serve(Link *link);
+
+extern void link_wait(Link *link, LinkWait *wait);
+
+/* One of these events has come. */
+extern void link_is_ready(Link *link);
+
+/* Its client has raised an ERROR: let some time pass. */
+extern void link_pause(Link *link);
+
+/* The setting has changed: disconnect, and try at once. */
+extern void link_reset(Link *link);
+
+/* For heed(): what came is no answer. */
+extern void link_give_up(Link *link, const char *reason);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_LINK_H */
