@@ -37,8 +37,8 @@ OBJS = \
 	src/waits.o \
 	src/worker.o
 
-EXTENSION = snowflake snowflake_home snowflake_registry
-DATA = snowflake--1.0.sql snowflake_home--1.0.sql snowflake_registry--1.0.sql
+EXTENSION = snowflake snowflake_home snowflake_registry snowflake_segments
+DATA = snowflake--1.0.sql snowflake_home--1.0.sql snowflake_registry--1.0.sql snowflake_segments--1.0.sql
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
