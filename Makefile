@@ -43,8 +43,8 @@ PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark registry
-ISOLATION = sessions
+REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark registry segments_registry
+ISOLATION = sessions segment_race
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 

@@ -27,8 +27,9 @@
 --
 -- Being VOLATILE, they take a new snapshot for each statement: what is below
 -- a lock sees what was committed while waiting for it.  (In a transaction that
--- is REPEATABLE READ they do not, and end with a serialization failure.)  All
--- lock rows of snowflake_segment before others, and in the order of the tags.
+-- is REPEATABLE READ they do not, and end with a serialization failure.)  They
+-- lock rows of snowflake_segment in the order of the tags, so that servers that
+-- ask for the same tags wait for each other, and do not end in a deadlock.
 --
 
 CREATE TABLE snowflake_segment (
@@ -44,8 +45,8 @@ CREATE TABLE snowflake_segment (
     fetched_at timestamptz,
     fetches bigint NOT NULL DEFAULT 0,
     dropped_at timestamptz,
-    CHECK (delta BETWEEN 1 AND step),
-    CHECK (remainder >= 0 AND remainder < delta)
+    CONSTRAINT snowflake_segment_delta_check CHECK (delta BETWEEN 1 AND step),
+    CONSTRAINT snowflake_segment_remainder_check CHECK (remainder >= 0 AND remainder < delta)
 );
 
 COMMENT ON TABLE snowflake_segment IS
@@ -388,8 +389,9 @@ REVOKE ALL ON FUNCTION snowflake_segments_due(text[], uuid[], bigint[], bigint[]
 --   asked         the tag
 --   incarnation   the current one; null: there is no such tag
 --   first, last   the segment, both included; null: none, as none was wanted,
---                 or the server has numbers of another incarnation, or all
---                 are given out, or closed_until says why
+--                 or the server has numbers of another incarnation, or max_id
+--                 has come to max_value, or closed_until says why, or another
+--                 request came first: ask again
 --   step, delta, remainder, max_value, max_id  of the tag, as they are now
 --   closed_until  no segments are given out until then; null when they are
 --   place         where this is

@@ -1,0 +1,475 @@
+-- Where segments are given out, as one session can see it.  What comes at once
+-- is in specs/segment_race.spec.
+CREATE ROLE regress_snowflake_owner;
+CREATE ROLE regress_snowflake_server;
+
+-- it belongs to who creates it, who need not be a superuser
+SELECT current_database() AS here \gset
+GRANT CREATE ON DATABASE :here TO regress_snowflake_owner;
+SET ROLE regress_snowflake_owner;
+CREATE SCHEMA segments;
+CREATE EXTENSION snowflake_segments SCHEMA segments;
+GRANT USAGE ON SCHEMA segments TO regress_snowflake_server;
+GRANT EXECUTE ON FUNCTION segments.snowflake_take_segments TO regress_snowflake_server;
+RESET ROLE;
+SET search_path = segments, public;
+
+-- what is in it: each has a comment, and belongs to that role
+SELECT pg_describe_object(classid, objid, objsubid) AS object,
+       obj_description(objid, classid::regclass::name) IS NOT NULL AS has_comment,
+       (SELECT concat(provolatile, proparallel, CASE WHEN prosecdef THEN ' definer' END)
+        FROM pg_proc WHERE oid = objid) AS labels
+FROM pg_depend
+WHERE refclassid = 'pg_extension'::regclass
+  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_segments')
+  AND deptype = 'e' AND classid <> 'pg_type'::regclass
+ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
+SELECT DISTINCT relowner::regrole FROM pg_class WHERE relnamespace = 'segments'::regnamespace;
+-- dumps have all rows
+SELECT c.oid::regclass, c.condition
+FROM pg_extension, unnest(extconfig::oid[], extcondition) AS c (oid, condition)
+WHERE extname = 'snowflake_segments' ORDER BY c.oid;
+
+-- As a server asks for one tag.  One that gives "seen" knows the tag; which is
+-- of its current incarnation, unless it says which.
+CREATE FUNCTION ask(tag text, length bigint DEFAULT 1, seen bigint DEFAULT NULL, incarnation uuid DEFAULT NULL,
+                    holder text DEFAULT 'server1', hold interval DEFAULT '1 min')
+RETURNS TABLE (first bigint, last bigint, max_id bigint, closed boolean)
+BEGIN ATOMIC
+    SELECT t.first, t.last, t.max_id, t.closed_until IS NOT NULL
+    FROM snowflake_take_segments(
+        ARRAY[ask.tag],
+        ARRAY[coalesce(ask.incarnation, (SELECT s.incarnation FROM snowflake_segment AS s
+                                         WHERE s.tag = ask.tag AND ask.seen IS NOT NULL))],
+        ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.holder, ask.hold) AS t;
+END;
+
+--
+-- Making, and taking segments
+--
+SELECT * FROM snowflake_make_segment('order', 10001, 2000, 1, 0, NULL, 'numbers of orders');
+-- once
+SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_segments LIMIT 0;
+SELECT tag, max_id, step, delta, remainder, max_value, used, fetches, fetched_at IS NULL AS never, created_at <= now() AS created_at, description FROM snowflake_segments;
+-- as Leaf has it
+SELECT asked, incarnation IS NOT NULL AS incarnation, first, last, step, delta, remainder, max_value, max_id, closed_until,
+       place ~ '^\d+/[0-9A-F]{8}/\d+/\d+$' AS place
+FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{2000}', 'server1', '1 min') \gx
+SELECT max_id, fetches, fetched_at >= created_at AS fetched_at FROM snowflake_segments;
+-- and the next one, whoever asks
+SELECT * FROM ask('order', holder => 'server2');
+SELECT * FROM ask('order', seen => 14000);
+SELECT max_id, fetches FROM snowflake_segments;
+-- with numbers of another registry in between, as TinyID has it
+SELECT * FROM snowflake_make_segment('odd', 1, 10, 2, 1, 1000000, NULL);
+SELECT asked, first, last, step, delta, remainder, max_value, max_id
+FROM snowflake_take_segments('{odd}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
+-- one row for each tag, in their order; none of one that is only reported, and none of one that there is not
+SELECT asked, incarnation IS NOT NULL AS incarnation, first, last, max_id
+FROM snowflake_take_segments('{order,nothing,odd,Order}', '{NULL,NULL,NULL,11111111-1111-1111-1111-111111111111}',
+                             '{0,0,0,7}', '{0,1,1,1}', 'server1', '1 min');
+SELECT count(*) FROM snowflake_take_segments('{}', '{}', '{}', '{}', 'server1', '1 min');
+
+-- lengths: at least the step, at most a million or the step
+SELECT * FROM snowflake_make_segment('length', 1, 100, 1, 0, NULL, NULL);
+SELECT length, t.* FROM unnest('{NULL,-1,0,1,99,100,101,999999,1000000,1000001,9223372036854775807,-9223372036854775808}'::bigint[]) AS length, ask('length', length) AS t;
+SELECT * FROM snowflake_make_segment('long', 1, 2147483647, 2147483647, 2147483646, NULL, NULL);
+SELECT * FROM ask('long');
+SELECT * FROM ask('long', 9223372036854775807);
+
+-- a server learns that its numbers are of another incarnation before it gets others
+SELECT * FROM ask('order', seen => 50000, incarnation => '11111111-1111-1111-1111-111111111111');
+SELECT max_id FROM snowflake_segments WHERE tag = 'order';
+
+--
+-- What the servers have seen
+--
+SELECT * FROM ask('order', 0, seen => 15999);
+SELECT * FROM ask('order', 0, seen => 16000);
+SELECT * FROM ask('order', 0, seen => 16001);
+SELECT * FROM ask('order', 1, seen => 20000);
+SELECT fetches FROM snowflake_segments WHERE tag = 'order';
+-- which no one knows who does not know the incarnation
+SELECT asked, first, last, max_id FROM snowflake_take_segments('{order}', '{NULL}', '{90000}', '{0}', 'server1', '1 min');
+
+-- a report that changes nothing writes nothing, and neither does one that is given nothing
+SELECT * FROM snowflake_make_segment('full', 10, 10, 1, 0, 9, NULL);
+BEGIN;
+SELECT asked, first, last, max_id FROM snowflake_take_segments('{order,odd,nothing,full}', '{NULL,NULL,NULL,NULL}', '{0,0,0,0}', '{0,NULL,1,1}', 'server1', '1 min');
+SELECT * FROM ask('order', 0, seen => 22000);
+SELECT * FROM ask('order', 1, seen => 1, incarnation => '11111111-1111-1111-1111-111111111111');
+SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
+SELECT * FROM ask('order', 0, seen => 22001);
+SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
+ROLLBACK;
+
+--
+-- The end
+--
+SELECT * FROM snowflake_make_segment('end', 1, 10, 3, 2, 25, NULL);
+SELECT * FROM ask('end');
+SELECT * FROM ask('end');
+SELECT * FROM ask('end');
+SELECT * FROM ask('end');
+SELECT max_id, max_value, used, fetches FROM snowflake_segments WHERE tag = 'end';
+-- reports may be beyond it
+SELECT * FROM ask('end', seen => 30);
+SELECT used FROM snowflake_segments WHERE tag = 'end';
+-- a later one
+SELECT * FROM snowflake_change_segment('end', NULL, NULL, 32, NULL);
+SELECT * FROM ask('end');
+-- at the end of bigint
+SELECT * FROM snowflake_make_segment('last', 9223372036854775798, 2147483647, 1, 0, NULL, NULL);
+SELECT * FROM ask('last', 9223372036854775807);
+SELECT * FROM ask('last', 9223372036854775807);
+SELECT * FROM ask('last', 9223372036854775807, seen => 9223372036854775807);
+SELECT * FROM snowflake_make_segment('max', 9223372036854775807, 1, 1, 0, 9223372036854775807, NULL);
+SELECT * FROM ask('max');
+SELECT * FROM ask('max');
+SELECT * FROM snowflake_make_segment('raised', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM ask('raised', seen => 9223372036854775807);
+SELECT tag, max_value, used FROM snowflake_segments WHERE used IS NOT NULL ORDER BY tag COLLATE "C";
+
+--
+-- Changing
+--
+SELECT * FROM snowflake_make_segment('change', 1, 10, 2, 0, 1000, 'before');
+SELECT * FROM ask('change');
+\set shown 'SELECT max_id, step, max_value, description FROM snowflake_segments WHERE tag = ''change'''
+SELECT * FROM snowflake_change_segment('nothing', 1, 1, 1, '');
+SELECT * FROM snowflake_change_segment(NULL, 1, 1, 1, '');
+-- nothing
+SELECT * FROM snowflake_change_segment('change', NULL, NULL, NULL, NULL);
+:shown;
+-- out of bounds: none of it
+SELECT start, step, max_value, c.found, c.changed, c.max_id, c.delta
+FROM (VALUES (10, 20, 2000), (0, 20, 2000), (-9223372036854775808, 20, 2000),
+             (100, 1, 2000), (100, 0, 2000), (100, -2147483648, 2000),
+             (100, 20, 98), (NULL, 20, 9), (NULL, 20, 0), (NULL, 20, -9223372036854775808),
+             (1002, NULL, NULL)) AS v (start, step, max_value),
+     snowflake_change_segment('change', start, step, max_value, 'after') AS c;
+:shown;
+-- just in them
+SELECT * FROM snowflake_change_segment('change', 11, 2, 10, 'after');
+:shown;
+SELECT * FROM snowflake_change_segment('change', 101, 2147483647, 9223372036854775807, '');
+:shown;
+SELECT * FROM ask('change');
+SELECT * FROM snowflake_change_segment('change', NULL, 10, NULL, NULL);
+SELECT * FROM snowflake_change_segment('change', 9223372036854775807, NULL, NULL, NULL);
+SELECT * FROM ask('change');
+-- the rest also where reports are beyond the end
+SELECT * FROM snowflake_make_segment('beyond', 1, 10, 1, 0, 100, NULL);
+SELECT * FROM ask('beyond', 0, seen => 200);
+SELECT * FROM snowflake_change_segment('beyond', NULL, 20, NULL, 'after');
+SELECT * FROM snowflake_change_segment('beyond', 201, NULL, NULL, NULL);
+SELECT * FROM snowflake_change_segment('beyond', NULL, NULL, 199, NULL);
+SELECT * FROM snowflake_change_segment('beyond', NULL, NULL, 200, NULL);
+
+--
+-- Bounds of a new tag
+--
+SELECT v.*, e.state, e.message
+FROM (VALUES ('NULL, 1, 1, 1, 0, NULL'), ('$$$$, 1, 1, 1, 0, NULL'), ('repeat($$a$$, 64), 1, 1, 1, 0, NULL'),
+             ('repeat($$a$$, 62) || chr(228), 1, 1, 1, 0, NULL'),
+             ('$$a$$, NULL, 1, 1, 0, NULL'), ('$$a$$, 0, 1, 1, 0, NULL'), ('$$a$$, -9223372036854775808, 1, 1, 0, NULL'),
+             ('$$a$$, 1, NULL, 1, 0, NULL'), ('$$a$$, 1, 0, 1, 0, NULL'), ('$$a$$, 1, -2147483648, 1, 0, NULL'),
+             ('$$a$$, 1, 1, NULL, 0, NULL'), ('$$a$$, 1, 1, 0, 0, NULL'), ('$$a$$, 1, 1, 2, 0, NULL'), ('$$a$$, 1, 1, -1, -2, NULL'),
+             ('$$a$$, 1, 5, 5, NULL, NULL'), ('$$a$$, 1, 5, 5, -1, NULL'), ('$$a$$, 1, 5, 5, 5, NULL'),
+             ('$$a$$, 1, 1, 1, 0, 0'), ('$$a$$, 1, 1, 1, 0, -9223372036854775808')) AS v (arguments),
+     error_of(format('SELECT snowflake_make_segment(%s, NULL)', v.arguments)) AS e;
+SELECT tag, m.* FROM unnest(ARRAY['a', repeat('a', 63), repeat('a', 61) || chr(228)]) AS tag,
+    snowflake_make_segment(tag, 1, 1, 1, 0, 1, '') AS m;
+SELECT tag, max_id, step, delta, remainder, max_value FROM snowflake_segments WHERE tag LIKE 'a%' ORDER BY tag COLLATE "C";
+
+--
+-- Dropping, and making again
+--
+SELECT incarnation AS old FROM snowflake_segment WHERE tag = 'order' \gset
+SELECT snowflake_remove_segment('order', false), snowflake_remove_segment('order', false),
+       snowflake_remove_segment('nothing', false), snowflake_remove_segment(NULL, false);
+SELECT count(*) FROM snowflake_segments WHERE tag = 'order';
+SELECT asked, incarnation, first, last, step, delta, remainder, max_value, max_id
+FROM snowflake_take_segments('{order,order2}', ARRAY[:'old', NULL]::uuid[], '{16000,0}', '{1,1}', 'server1', '1 min');
+SELECT * FROM snowflake_change_segment('order', 30000, NULL, NULL, NULL);
+-- goes on where it was
+SELECT * FROM snowflake_make_segment('order', 1, 10, 5, 4, 50000, 'again');
+SELECT incarnation <> :'old' AS another, max_id, step, delta, remainder, max_value, description, fetches, fetched_at, dropped_at
+FROM snowflake_segment WHERE tag = 'order';
+SELECT * FROM ask('order', seen => 40000, incarnation => :'old');
+SELECT * FROM ask('order');
+-- or above it
+SELECT snowflake_remove_segment('order', NULL);
+SELECT * FROM snowflake_make_segment('order', 30001, 10, 1, 0, NULL, NULL);
+-- or anywhere, if one wants that
+SELECT snowflake_remove_segment('order', true), snowflake_remove_segment('order', true), snowflake_remove_segment('order', false);
+SELECT * FROM snowflake_make_segment('order', 11, 10, 1, 0, NULL, NULL);
+SELECT snowflake_remove_segment('order', false);
+SELECT snowflake_remove_segment('order', true);
+SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+
+--
+-- What a server has kept
+--
+SELECT * FROM ask('order');
+SELECT * FROM ask('order');
+SELECT * FROM ask('order', holder => 'server2');
+SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
+SELECT incarnation AS odd FROM snowflake_segment WHERE tag = 'odd' \gset
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_', :'odd']::uuid[], '{15,8,20}', '{20,10,20}');
+SELECT snowflake_keep_segments('server2', '1 min', ARRAY[:'order_']::uuid[], '{21}', '{30}');
+-- the answer was lost: the same again
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_']::uuid[], '{15,8}', '{20,10}');
+SELECT tag, holder, first, last, kept_at >= fetched_at AS kept_at
+FROM snowflake_segment_kept JOIN snowflake_segment USING (incarnation) ORDER BY holder, tag, first;
+-- not for a report, and not for another
+SELECT * FROM ask('order', 0);
+SELECT * FROM ask('order', 1, incarnation => '11111111-1111-1111-1111-111111111111');
+SELECT * FROM ask('order', holder => NULL);
+SELECT * FROM ask('order', holder => '');
+SELECT * FROM ask('order', holder => 'server3');
+-- the lowest first, one at a time, and no new one
+SELECT * FROM ask('order', 1000);
+SELECT max_id, fetches FROM snowflake_segments WHERE tag = 'order';
+SELECT * FROM ask('order', seen => 10);
+SELECT * FROM ask('order', seen => 20);
+SELECT asked, first, last, max_id FROM snowflake_take_segments('{odd,order}', '{NULL,NULL}', '{0,0}', '{1,1}', 'server2', '1 min');
+SELECT asked, first, last, max_id FROM snowflake_take_segments('{odd,order}', '{NULL,NULL}', '{0,0}', '{1,1}', 'server1', '1 min');
+-- not from what was seen down; that is gone
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_', :'order_']::uuid[], '{41,45,48}', '{42,47,50}');
+SELECT * FROM ask('order', 1, seen => 45);
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_']::uuid[], '{41,45}', '{42,47}');
+SELECT snowflake_keep_segments('server2', '1 min', ARRAY[:'order_']::uuid[], '{43}', '{44}');
+SELECT * FROM ask('order', 0, seen => 41);
+SELECT holder, first, last FROM snowflake_segment_kept ORDER BY holder, first;
+-- of another incarnation nothing
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'old', NULL, '11111111-1111-1111-1111-111111111111']::uuid[], '{1,1,1}', '{10,10,10}');
+SELECT snowflake_remove_segment('order', false);
+SELECT count(*) FROM snowflake_segment_kept;
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_']::uuid[], '{45}', '{99}');
+SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM ask('order');
+-- not known here to be given out: after that, it is
+SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_']::uuid[], '{191,101}', '{200,110}');
+SELECT * FROM ask('order', holder => 'server2');
+SELECT snowflake_remove_segment('order', true);
+SELECT count(*) FROM snowflake_segment_kept;
+-- bad arguments
+SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
+SELECT snowflake_keep_segments('server1', '1 min', array_fill(:'order_'::uuid, '{7}'),
+    '{0,-1,6,NULL,5,-9223372036854775808}', '{5,5,5,5,NULL,5,5}');
+SELECT snowflake_keep_segments('', '1 min', ARRAY[:'order_']::uuid[], '{1}', '{5}'),
+       snowflake_keep_segments(NULL, '1 min', ARRAY[:'order_']::uuid[], '{2}', '{5}'),
+       snowflake_keep_segments('server1', '1 min', NULL, '{3}', '{5}'),
+       snowflake_keep_segments('server1', '1 min', '{}', '{}', '{}');
+SELECT count(*) FROM snowflake_segment_kept;
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_']::uuid[], '{1}', '{9223372036854775807}');
+SELECT * FROM ask('order', holder => 'server2');
+SELECT * FROM ask('order');
+SELECT snowflake_remove_segment('order', true);
+
+--
+-- Closed, as it came here from another place
+--
+SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM ask('order');
+SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_']::uuid[], '{5}', '{10}');
+SELECT hold, closed_until FROM snowflake_segment_place;
+-- the longest that any server says
+SELECT closed FROM ask('order', 0, hold => '1 hour');
+SELECT hold FROM snowflake_segment_place;
+BEGIN;
+SELECT * FROM ask('order', 0, hold => '59 min');
+SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
+COMMIT;
+UPDATE snowflake_segment_place SET place = 'another';
+SELECT * FROM ask('order');
+SELECT closed_until - now() BETWEEN '59 min' AND '61 min' AS for_the_longest_hold FROM snowflake_segment_place;
+SELECT count(*) AS kept FROM snowflake_segment_kept;
+-- reports are taken, and what is kept
+SELECT closed_until AS until FROM snowflake_segment_place \gset
+SELECT * FROM ask('order', seen => 55);
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_']::uuid[], '{56,61}', '{60,70}');
+SELECT * FROM ask('order');
+SELECT asked, first, max_id, closed_until = :'until' AS until FROM snowflake_take_segments('{nothing,order}', '{NULL,NULL}', '{0,0}', '{1,1}', 'server1', '1 min');
+BEGIN;
+SELECT * FROM ask('order', seen => 55);
+SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
+COMMIT;
+SELECT * FROM snowflake_make_segment('new', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM ask('new');
+-- then it goes on
+UPDATE snowflake_segment_place SET closed_until = now();
+SELECT * FROM ask('order');
+SELECT * FROM ask('order');
+SELECT * FROM ask('order');
+-- a longer hold, of this server; and no less than before
+UPDATE snowflake_segment_place SET place = 'another', closed_until = now();
+SELECT * FROM ask('order', hold => '2 hours');
+SELECT hold, closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller FROM snowflake_segment_place;
+UPDATE snowflake_segment_place SET place = 'another', closed_until = now() + '3 hours';
+SELECT * FROM ask('order');
+SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_segment_place;
+-- by a server that is shut down: what it keeps is its own
+UPDATE snowflake_segment_place SET place = 'another', closed_until = now();
+SELECT snowflake_keep_segments('server1', '3 hours', ARRAY[:'order_']::uuid[], '{75}', '{80}');
+SELECT hold, closed_until - now() BETWEEN '179 min' AND '181 min' AS closed FROM snowflake_segment_place;
+SELECT first, last FROM snowflake_segment_kept;
+-- where nothing was lost
+SELECT snowflake_open_segments(), snowflake_open_segments();
+SELECT * FROM ask('order');
+SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_']::uuid[], '{76}', '{80}');
+UPDATE snowflake_segment_place SET place = 'another';
+SELECT snowflake_open_segments(), snowflake_open_segments();
+SELECT * FROM ask('order');
+-- to make or to change a tag is not to come there
+UPDATE snowflake_segment_place SET place = 'another';
+SELECT * FROM snowflake_make_segment('newer', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_change_segment('newer', 11, NULL, NULL, NULL);
+SELECT snowflake_remove_segment('newer', false);
+SELECT place, closed_until <= now() AS open FROM snowflake_segment_place;
+SELECT * FROM ask('order');
+-- with a hold of 0, for no time at all
+UPDATE snowflake_segment_place SET place = 'another', closed_until = '-infinity', hold = '0';
+SELECT * FROM ask('order', hold => '0');
+SELECT place <> 'another' AS here, closed_until <= now() AS open FROM snowflake_segment_place;
+-- the note is gone: open only where nothing was given out
+DELETE FROM snowflake_segment_place;
+SELECT * FROM ask('order');
+TRUNCATE snowflake_segment, snowflake_segment_kept, snowflake_segment_place;
+SELECT snowflake_open_segments();
+SELECT asked, first, place IS NOT NULL AS place FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
+TRUNCATE snowflake_segment_place;
+-- also where the first one to be given out was lost
+SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT place <> 'another' AS noted, hold, closed_until FROM snowflake_segment_place;
+SELECT * FROM ask('order');
+UPDATE snowflake_segment_place SET place = 'another', hold = '0';
+UPDATE snowflake_segment SET max_id = 0, fetches = 0;
+SELECT * FROM ask('order');
+SELECT snowflake_open_segments();
+
+--
+-- Bad arguments: nothing comes of it
+--
+PREPARE bad(text[], uuid[], bigint[], bigint[], interval) AS
+SELECT asked, first, last, max_id FROM snowflake_take_segments($1, $2, $3, $4, 'server1', $5);
+UPDATE snowflake_segment_place SET place = 'another';
+EXECUTE bad(NULL, '{NULL}', '{0}', '{1}', '1 min');
+EXECUTE bad('{order}', NULL, '{0}', '{1}', '1 min');
+EXECUTE bad('{order}', '{NULL}', NULL, '{1}', '1 min');
+EXECUTE bad('{order}', '{NULL}', '{0}', NULL, '1 min');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', NULL);
+EXECUTE bad('{order,new}', '{NULL}', '{0}', '{1}', '1 min');
+EXECUTE bad('{order}', '{NULL,NULL}', '{0}', '{1}', '1 min');
+EXECUTE bad('{order}', '{NULL}', '{0,0}', '{1}', '1 min');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1,1}', '1 min');
+EXECUTE bad('{order,NULL}', '{NULL,NULL}', '{0,0}', '{1,1}', '1 min');
+EXECUTE bad('{order,order}', '{NULL,NULL}', '{0,0}', '{1,1}', '1 min');
+EXECUTE bad('{order}', '{NULL}', '{NULL}', '{1}', '1 min');
+EXECUTE bad('{order}', '{NULL}', '{-1}', '{1}', '1 min');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '-1 us');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1000 years 1 us');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '170000000 years');
+SELECT snowflake_keep_segments('server1', hold, '{}', '{}', '{}')
+FROM unnest('{NULL,-1 us,1000 years 1 us,170000000 years}'::interval[]) AS hold;
+SELECT place, hold FROM snowflake_segment_place;
+SELECT max_id FROM snowflake_segments;
+-- what is just good
+UPDATE snowflake_segment_place SET hold = '0';
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '0');
+EXECUTE bad('{order}', '{NULL}', '{9223372036854775807}', '{1}', '1000 years');
+SELECT hold, closed_until <= now() AS open FROM snowflake_segment_place;
+UPDATE snowflake_segment_place SET place = 'another';
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1000 years');
+SELECT closed_until > now() + '999 years' AS closed FROM snowflake_segment_place;
+SELECT snowflake_open_segments();
+
+--
+-- In transactions
+--
+BEGIN;
+SELECT * FROM ask('order');
+ROLLBACK;
+SELECT * FROM ask('order');
+BEGIN READ ONLY;
+SELECT state, message FROM error_of('SELECT ask(''order'')');
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT * FROM ask('order');
+COMMIT;
+-- its commit is durable, whatever the caller has set, and only that one
+SET synchronous_commit = off;
+BEGIN;
+SELECT * FROM ask('order');
+SHOW synchronous_commit;
+COMMIT;
+SHOW synchronous_commit;
+SET synchronous_commit = local;
+BEGIN;
+SELECT snowflake_keep_segments('server1', '1 min', '{}', '{}', '{}');
+SHOW synchronous_commit;
+COMMIT;
+SET synchronous_commit = remote_apply;
+BEGIN;
+SELECT * FROM ask('order');
+SELECT snowflake_keep_segments('server1', '1 min', '{}', '{}', '{}');
+SHOW synchronous_commit;
+COMMIT;
+RESET synchronous_commit;
+
+--
+-- Who may do what
+--
+\set VERBOSITY terse
+SET ROLE regress_snowflake_server;
+SELECT asked, first, last FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
+SELECT tag, max_id FROM snowflake_segments;
+SELECT tag, max_id FROM snowflake_segment;
+SELECT count(*) FROM snowflake_segment_kept;
+SELECT hold FROM snowflake_segment_place;
+SELECT snowflake_make_segment('a', 1, 1, 1, 0, NULL, NULL);
+SELECT snowflake_change_segment('order', NULL, NULL, NULL, NULL);
+SELECT snowflake_remove_segment('order', true);
+SELECT snowflake_keep_segments('server1', '1 min', '{}', '{}', '{}');
+SELECT snowflake_open_segments();
+SELECT snowflake_segments_here();
+SELECT snowflake_segments_arrive('1 min');
+SELECT snowflake_segments_valid('{}', '{}', '{}', '{}', '1 min');
+SELECT snowflake_segments_due('{}', '{}', '{}', '{}', '', '1 min');
+UPDATE snowflake_segment SET max_id = 0;
+DELETE FROM snowflake_segment_place;
+INSERT INTO snowflake_segment_kept VALUES (gen_random_uuid(), 'server1', 1, 1, now());
+RESET ROLE;
+\set VERBOSITY default
+
+--
+-- In another schema, and with others' functions in the way
+--
+CREATE SCHEMA elsewhere;
+ALTER EXTENSION snowflake_segments SET SCHEMA elsewhere;
+GRANT USAGE ON SCHEMA elsewhere TO regress_snowflake_server;
+CREATE SCHEMA hostile;
+GRANT USAGE, CREATE ON SCHEMA hostile TO regress_snowflake_server;
+SET ROLE regress_snowflake_server;
+CREATE TABLE hostile.snowflake_segment (LIKE pg_class);
+CREATE TABLE hostile.snowflake_segment_place (place text);
+CREATE FUNCTION hostile.statement_timestamp() RETURNS timestamptz RETURN '2000-01-01 00:00:00+00'::timestamptz;
+CREATE FUNCTION hostile.gt(bigint, bigint) RETURNS boolean RETURN false;
+CREATE OPERATOR hostile.> (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = hostile.gt);
+SET search_path = hostile, pg_catalog;
+SELECT asked, first, last FROM elsewhere.snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
+RESET ROLE;
+SET search_path = segments, public;
+SELECT max_id, fetched_at > '2020-01-01' AS fetched_at FROM elsewhere.snowflake_segments;
+
+SET client_min_messages = warning;
+DROP SCHEMA segments, elsewhere, hostile CASCADE;
+RESET client_min_messages;
+RESET search_path;
+REVOKE CREATE ON DATABASE :here FROM regress_snowflake_owner;
+DROP ROLE regress_snowflake_owner, regress_snowflake_server;
