@@ -454,7 +454,7 @@ BEGIN ATOMIC
             fetches = s.fetches + least(d.span, 1)
         FROM due AS d
         WHERE s.tag = d.asked AND s.incarnation = d.incarnation AND s.max_id = d.max_id
-          AND s.dropped_at IS NULL AND d.above + d.span > d.max_id
+          AND d.above + d.span > d.max_id
         RETURNING d.n, s.max_id,
             CASE WHEN d.span > 0 THEN d.above + 1 END AS first,
             CASE WHEN d.span > 0 THEN s.max_id END AS last)

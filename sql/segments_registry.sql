@@ -87,9 +87,11 @@ SELECT max_id FROM snowflake_segments WHERE tag = 'order';
 --
 SELECT * FROM ask('order', 0, seen => 15999);
 SELECT * FROM ask('order', 0, seen => 16000);
+SELECT fetched_at AS before FROM snowflake_segments WHERE tag = 'order' \gset
 SELECT * FROM ask('order', 0, seen => 16001);
+SELECT fetches, fetched_at = :'before' AS fetched_before FROM snowflake_segments WHERE tag = 'order';
 SELECT * FROM ask('order', 1, seen => 20000);
-SELECT fetches FROM snowflake_segments WHERE tag = 'order';
+SELECT fetches, fetched_at > :'before' AS fetched FROM snowflake_segments WHERE tag = 'order';
 -- which no one knows who does not know the incarnation
 SELECT asked, first, last, max_id FROM snowflake_take_segments('{order}', '{NULL}', '{90000}', '{0}', 'server1', '1 min');
 
@@ -240,7 +242,7 @@ SELECT asked, first, last, max_id FROM snowflake_take_segments('{odd,order}', '{
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_', :'order_']::uuid[], '{41,45,48}', '{42,47,50}');
 SELECT * FROM ask('order', 1, seen => 45);
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_']::uuid[], '{41,45}', '{42,47}');
-SELECT snowflake_keep_segments('server2', '1 min', ARRAY[:'order_']::uuid[], '{43}', '{44}');
+SELECT snowflake_keep_segments('server2', '1 min', ARRAY[:'order_']::uuid[], '{40}', '{44}');
 SELECT * FROM ask('order', 0, seen => 41);
 SELECT holder, first, last FROM snowflake_segment_kept ORDER BY holder, first;
 -- of another incarnation nothing
@@ -261,6 +263,7 @@ SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
 SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
 SELECT snowflake_keep_segments('server1', '1 min', array_fill(:'order_'::uuid, '{7}'),
     '{0,-1,6,NULL,5,-9223372036854775808}', '{5,5,5,5,NULL,5,5}');
+SELECT max_id FROM snowflake_segments WHERE tag = 'order';
 SELECT snowflake_keep_segments('', '1 min', ARRAY[:'order_']::uuid[], '{1}', '{5}'),
        snowflake_keep_segments(NULL, '1 min', ARRAY[:'order_']::uuid[], '{2}', '{5}'),
        snowflake_keep_segments('server1', '1 min', NULL, '{3}', '{5}'),
