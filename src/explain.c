@@ -287,7 +287,7 @@ explain(int64 id, const Meaning *meaning, uint64 backfill_worker)
 
 	initStringInfo(&out);
 	appendStringInfo(&out, "ID       " INT64_FORMAT "\n", id);
-	appendStringInfo(&out, "hex      0x%016" INT64_MODIFIER "x\n", id);
+	appendStringInfo(&out, "hex      0x%016llx\n", (unsigned long long) id);
 	appendStringInfo(&out, "base32   %.*s\n",
 					 (int) codec_encode(base32, id, code), code);
 	if (meaning->dialect != NULL)
