@@ -477,16 +477,18 @@ REVOKE ALL ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[
 -- Keep what a server has not used of its segments, when it is shut down, for
 -- the one that calls snowflake_take_segments with the same holder.  The server
 -- must not use it any more once it has sent this.  The arguments are as there,
--- with firsts and lasts both included.  Returns how many were kept: those of a
--- tag that was dropped, or that are kept already, are not, and none where the
--- holder is not known.
+-- with firsts and lasts both included, and the place that last answered there.
+-- Returns how many were kept: those of a tag that was dropped, or that are kept
+-- already, are not, and none where the holder is not known, or the place is
+-- another one by now, which may have given them to others.
 --
 CREATE FUNCTION snowflake_keep_segments(
     holder text,
     hold interval,
     incarnations uuid[],
     firsts bigint[],
-    lasts bigint[])
+    lasts bigint[],
+    place text DEFAULT snowflake_segments_here())
 RETURNS integer
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
@@ -516,15 +518,16 @@ BEGIN ATOMIC
                         pg_catalog.unnest(lasts)) AS g (incarnation, first, last)
         JOIN snowflake_segment AS s ON s.incarnation = g.incarnation AND s.dropped_at IS NULL
         WHERE g.first BETWEEN 1 AND g.last AND snowflake_keep_segments.holder <> ''
+          AND snowflake_keep_segments.place = snowflake_segments_here()
         ON CONFLICT DO NOTHING
         RETURNING 1)
     SELECT pg_catalog.count(*)::integer FROM kept;
 END;
 
-COMMENT ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[]) IS
+COMMENT ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text) IS
 'called by a server that is shut down to give back what it has not used of its segments, for when it starts again';
 
-REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text) FROM PUBLIC;
 
 -- For where the database was promoted and has lost nothing, as only
 -- synchronous standbys are promoted: it need not close.

@@ -221,6 +221,9 @@ SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
 SELECT incarnation AS odd FROM snowflake_segment WHERE tag = 'odd' \gset
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_', :'odd']::uuid[], '{15,8,20}', '{20,10,20}');
 SELECT snowflake_keep_segments('server2', '1 min', ARRAY[:'order_']::uuid[], '{21}', '{30}');
+-- but not of another place, which may have given them to others
+SELECT snowflake_keep_segments('server2', '1 min', ARRAY[:'order_']::uuid[], '{11}', '{14}', place)
+FROM (VALUES (NULL), (''), ('another')) AS p (place);
 -- the answer was lost: the same again
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_']::uuid[], '{15,8}', '{20,10}');
 SELECT tag, holder, first, last, kept_at >= fetched_at AS kept_at
