@@ -9,6 +9,7 @@ OBJS = \
 	src/alarm.o \
 	src/backfill.o \
 	src/check.o \
+	src/check_segments.o \
 	src/check_tables.o \
 	src/clock.o \
 	src/codec.o \
@@ -29,6 +30,9 @@ OBJS = \
 	src/reading.o \
 	src/registry.o \
 	src/reserve.o \
+	src/segment.o \
+	src/segment_command.o \
+	src/segment_fetch.o \
 	src/settings.o \
 	src/shmem.o \
 	src/slots.o \
@@ -43,7 +47,7 @@ PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark registry segments_registry
+REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark registry segments_registry segments
 ISOLATION = sessions segment_race
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

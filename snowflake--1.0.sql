@@ -41,6 +41,72 @@ COMMENT ON FUNCTION snowflake_currval() IS
 'the last snowflake ID that this session drew';
 
 --
+-- Short, dense numbers, out of segments that the registry hands out, or the
+-- home database where there is no registry (extension snowflake_segments)
+--
+
+CREATE FUNCTION snowflake_segment_nextval(tag text)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_segment_nextval'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_segment_nextval(text) IS
+'draw the next number of a segment tag: short, dense, and unique over all servers of the registry';
+
+CREATE FUNCTION snowflake_segment_nextval(tag text, count integer)
+RETURNS SETOF bigint
+AS 'MODULE_PATHNAME', 'snowflake_segment_nextval_count'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_segment_nextval(text, integer) IS
+'draw some numbers of a segment tag, in ascending order';
+
+-- not undone by a rollback, and known to all servers of the registry
+CREATE FUNCTION snowflake_segment_create(
+    tag text,
+    start bigint DEFAULT 1,
+    step integer DEFAULT 1000,
+    delta integer DEFAULT 1,
+    remainder integer DEFAULT 0,
+    max_value bigint DEFAULT 9223372036854775807,
+    description text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'snowflake_segment_create'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint, text) IS
+'create a segment tag, whose numbers snowflake_segment_nextval() draws';
+
+REVOKE ALL ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint, text) FROM PUBLIC;
+
+CREATE FUNCTION snowflake_segment_alter(
+    tag text,
+    step integer DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    description text DEFAULT NULL,
+    start bigint DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'snowflake_segment_alter'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_segment_alter(text, integer, bigint, text, bigint) IS
+'change a segment tag, but for what is null: its step, its last number, its description, or where its next segment begins';
+
+REVOKE ALL ON FUNCTION snowflake_segment_alter(text, integer, bigint, text, bigint) FROM PUBLIC;
+
+CREATE FUNCTION snowflake_segment_drop(
+    tag text,
+    forget boolean DEFAULT false)
+RETURNS void
+AS 'MODULE_PATHNAME', 'snowflake_segment_drop'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_segment_drop(text, boolean) IS
+'drop a segment tag; one of the same name goes on above its numbers, unless they are forgotten';
+
+REVOKE ALL ON FUNCTION snowflake_segment_drop(text, boolean) FROM PUBLIC;
+
+--
 -- Reading, and putting together
 --
 -- STABLE and not IMMUTABLE, since the result depends on snowflake.epoch and
@@ -370,7 +436,7 @@ CREATE FUNCTION snowflake_check(
     OUT detail text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'snowflake_check'
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 15;
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 16;
 
 COMMENT ON FUNCTION snowflake_check() IS
 'a doctor: what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning or error';
@@ -534,6 +600,47 @@ COMMENT ON FUNCTION pg_stat_snowflake_reset() IS
 'statistics: let all counters of pg_stat_snowflake and pg_stat_snowflake_slots begin anew';
 
 REVOKE ALL ON FUNCTION pg_stat_snowflake_reset() FROM PUBLIC;
+
+CREATE FUNCTION pg_stat_get_snowflake_segments(
+    OUT tag text,
+    OUT state text,
+    OUT step bigint,
+    OUT min_step integer,
+    OUT delta integer,
+    OUT remainder integer,
+    OUT max_value bigint,
+    OUT first bigint,
+    OUT last bigint,
+    OUT used bigint,
+    OUT unused bigint,
+    OUT next_first bigint,
+    OUT next_last bigint,
+    OUT issued bigint,
+    OUT fetches bigint,
+    OUT waits bigint,
+    OUT wait_time double precision,
+    OUT last_fetch_ts timestamptz,
+    OUT last_fetch_time double precision,
+    OUT last_error text,
+    OUT last_error_ts timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake_segments'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 20;
+
+COMMENT ON FUNCTION pg_stat_get_snowflake_segments() IS
+'statistics: the segments of numbers; use the view pg_stat_snowflake_segments';
+
+CREATE VIEW pg_stat_snowflake_segments AS
+    SELECT s.tag, s.state, s.step, s.min_step, s.delta, s.remainder, s.max_value,
+           s.first, s.last, s.used, s.unused, s.next_first, s.next_last,
+           s.issued, s.fetches, s.waits, s.wait_time, s.last_fetch_ts,
+           s.last_fetch_time, s.last_error, s.last_error_ts
+    FROM pg_stat_get_snowflake_segments() AS s;
+
+COMMENT ON VIEW pg_stat_snowflake_segments IS
+'one row for each segment tag that this server has drawn numbers of: its two buffers, how large the next segment will be, and how fetching went';
+
+GRANT SELECT ON pg_stat_snowflake_segments TO PUBLIC;
 
 --
 -- Moving existing tables over

@@ -150,6 +150,20 @@ ALTER SYSTEM RESET snowflake.node_id;
 
 \echo :LAST_ERROR_SQLSTATE
 
+-- segment tags
+ALTER SYSTEM SET snowflake.max_segment_tags = 0;
+ALTER SYSTEM SET snowflake.max_segment_tags = 10000;
+ALTER SYSTEM SET snowflake.max_segment_tags = -1;
+ALTER SYSTEM SET snowflake.max_segment_tags = 10001;
+ALTER SYSTEM SET snowflake.max_segment_tags = 2147483648;
+ALTER SYSTEM SET snowflake.max_segment_tags = 'many';
+ALTER SYSTEM RESET snowflake.max_segment_tags;
+ALTER SYSTEM SET snowflake.keep_segments = off;
+ALTER SYSTEM SET snowflake.keep_segments = 'half';
+ALTER SYSTEM RESET snowflake.keep_segments;
+SET snowflake.max_segment_tags = 10;
+SET snowflake.keep_segments = off;
+
 -- drift
 ALTER SYSTEM SET snowflake.max_drift = 0;
 ALTER SYSTEM SET snowflake.max_drift = '1min';

@@ -648,6 +648,7 @@ static const struct
 	{"worker", check_worker},
 	{"mark", check_mark},
 	{"slots", check_slots},
+	{"segments", check_segments},
 	{"other_extension", check_other_extension},
 	{"tables", check_tables}
 };

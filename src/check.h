@@ -49,6 +49,9 @@ extern char *check_try(void (*function) (CheckState *state, void *arg),
 /* The columns that draw IDs by default, and the IDs in them. */
 extern void check_tables(CheckState *state);
 
+/* The segments of numbers. */
+extern void check_segments(CheckState *state);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_CHECK_H */

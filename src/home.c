@@ -10,9 +10,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "utils/builtins.h"
 #include "utils/ps_status.h"
 #include "utils/snapmgr.h"
 
@@ -52,13 +54,10 @@ home_idle(void)
 	set_ps_display("idle");
 }
 
-uint64
-home_run(const char *sql, Oid type1, Datum value1, Oid type2, Datum value2)
+static uint64
+run(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
 {
-	Oid			types[2] = {type1, type2};
-	Datum		values[2] = {value1, value2};
-	int			nargs = (type1 != InvalidOid) + (type2 != InvalidOid);
-	int			result = SPI_execute_with_args(sql, nargs, types, values, NULL,
+	int			result = SPI_execute_with_args(sql, nargs, types, values, nulls,
 											   false, 0);
 
 	if (result < 0)
@@ -67,9 +66,36 @@ home_run(const char *sql, Oid type1, Datum value1, Oid type2, Datum value2)
 }
 
 uint64
+home_run(const char *sql, Oid type1, Datum value1, Oid type2, Datum value2)
+{
+	Oid			types[2] = {type1, type2};
+	Datum		values[2] = {value1, value2};
+	int			nargs = (type1 != InvalidOid) + (type2 != InvalidOid);
+
+	return run(sql, nargs, types, values, NULL);
+}
+
+uint64
 home_run_plain(const char *sql)
 {
-	return home_run(sql, InvalidOid, (Datum) 0, InvalidOid, (Datum) 0);
+	return run(sql, 0, NULL, NULL, NULL);
+}
+
+uint64
+home_run_texts(const char *sql, int nparams, const char *const *values)
+{
+	Oid		   *types = palloc(sizeof(Oid) * nparams);
+	Datum	   *datums = palloc0(sizeof(Datum) * nparams);
+	char	   *nulls = palloc(nparams);
+
+	for (int i = 0; i < nparams; i++)
+	{
+		types[i] = TEXTOID;
+		nulls[i] = values[i] == NULL ? 'n' : ' ';
+		if (values[i] != NULL)
+			datums[i] = CStringGetTextDatum(values[i]);
+	}
+	return run(sql, nparams, types, datums, nulls);
 }
 
 Datum

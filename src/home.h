@@ -32,6 +32,9 @@ extern uint64 home_run(const char *sql, Oid type1, Datum value1,
 					   Oid type2, Datum value2);
 extern uint64 home_run_plain(const char *sql);
 
+/* Run a statement whose parameters are all of type text; NULL for null. */
+extern uint64 home_run_texts(const char *sql, int nparams, const char *const *values);
+
 /* A column, from 1, of the first row; an ERROR when it is null. */
 extern Datum home_result(int column);
 

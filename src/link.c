@@ -386,3 +386,12 @@ link_reset(Link *link)
 	disconnect(link);
 	rest(link, 0);
 }
+
+bool
+link_is_outdated(const char *before, const char *now)
+{
+	size_t		system = strcspn(now, "/") + 1;
+
+	return strncmp(now, before, system) == 0 &&
+		strncmp(now + system, before + system, 8) < 0;
+}

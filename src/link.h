@@ -123,6 +123,13 @@ extern void link_pause(Link *link);
 /* The setting has changed: disconnect, and try at once. */
 extern void link_reset(Link *link);
 
+/*
+ * Two answers of the registry say where it is, as "system identifier/timeline"
+ * and more.  Is the later one of a primary that another was promoted in place
+ * of?
+ */
+extern bool link_is_outdated(const char *before, const char *now);
+
 /* For heed(): what came is no answer. */
 extern void link_give_up(Link *link, const char *reason);
 

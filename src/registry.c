@@ -214,8 +214,7 @@ heed_answer(Link *link, const PGresult *answer, int64 now)
 
 	/* of a primary that another was promoted in place of */
 	timeline = text_value(answer, COL_TIMELINE);
-	if (strncmp(timeline, registry.timeline, strcspn(timeline, "/") + 1) == 0 &&
-		strcmp(timeline, registry.timeline) < 0)
+	if (link_is_outdated(registry.timeline, timeline))
 	{
 		link_give_up(link, psprintf("it is on timeline %s, and was on %s before",
 									timeline, registry.timeline));

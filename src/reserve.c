@@ -132,20 +132,10 @@ window_units(void)
  * Asking and waiting
  */
 
-/*
- * Wake the worker, unless another did and it has not come to it yet.
- */
 static void
 wake_worker(void)
 {
-	Reserve    *reserve = &shared->reserve;
-	uint32		worker;
-
-	if (pg_atomic_exchange_u32(&reserve->requested, 1) != 0)
-		return;
-	worker = pg_atomic_read_u32(&reserve->worker);
-	if (worker != (uint32) -1)
-		SetLatch(&ProcGlobal->allProcs[worker].procLatch);
+	wait_wake_worker(&shared->reserve.requested);
 }
 
 void

@@ -44,6 +44,8 @@ char	   *snowflake_registry;
 int			snowflake_lease_ttl;
 int			snowflake_max_clock_skew;
 int			snowflake_clock_skew_action = SKEW_WARN;
+int			snowflake_max_segment_tags;
+bool		snowflake_keep_segments;
 
 static char *epoch_string;
 static char *layout_string;
@@ -85,6 +87,8 @@ static const char *const setting_names[] = {
 	"snowflake.lease_ttl",
 	"snowflake.max_clock_skew",
 	"snowflake.clock_skew_action",
+	"snowflake.max_segment_tags",
+	"snowflake.keep_segments",
 };
 
 static bool
@@ -412,8 +416,8 @@ settings_define(void)
 							NULL, NULL, NULL);
 
 	DefineCustomStringVariable("snowflake.registry",
-							   "Connection string of the registry, a database that gives this server its node number.",
-							   "Used when \"snowflake.node_id\" is not set. Without a password, which is for a password file or a service file.",
+							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
+							   "It gives a node number when \"snowflake.node_id\" is not set. Without a password, which is for a password file or a service file.",
 							   &snowflake_registry,
 							   "",
 							   PGC_SIGHUP, GUC_SUPERUSER_ONLY,
@@ -440,6 +444,22 @@ settings_define(void)
 							 NULL,
 							 &snowflake_clock_skew_action,
 							 SKEW_WARN, clock_skew_action_options,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.max_segment_tags",
+							"How many segment tags this server can draw numbers of at the same time.",
+							"Each takes about 1 kB of shared memory.",
+							&snowflake_max_segment_tags,
+							500, 0, 10000,
+							fixed, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("snowflake.keep_segments",
+							 "Whether a clean shutdown keeps the unused rest of all segments for the next start.",
+							 NULL,
+							 &snowflake_keep_segments,
+							 true,
 							 PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
 

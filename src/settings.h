@@ -58,6 +58,8 @@ extern char *snowflake_registry;	/* conninfo, '' for none */
 extern int	snowflake_lease_ttl;	/* ms */
 extern int	snowflake_max_clock_skew;	/* ms, CLOCK_SKEW_ANY */
 extern int	snowflake_clock_skew_action;	/* a SkewAction */
+extern int	snowflake_max_segment_tags;
+extern bool snowflake_keep_segments;
 
 extern void settings_define(void);
 

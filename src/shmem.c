@@ -33,6 +33,7 @@ shmem_size(void)
 
 	size = add_size(size, mul_size(settings_slots(), sizeof(SlotPadded)));
 	size = add_size(size, mul_size(MaxBackends, sizeof(BackendEntryPadded)));
+	size = add_size(size, mul_size(snowflake_max_segment_tags, sizeof(SegmentPadded)));
 
 	/* to begin on a cache line of our own */
 	return add_size(size, PG_CACHE_LINE_SIZE);
@@ -42,7 +43,7 @@ void
 shmem_request(void)
 {
 	RequestAddinShmemSpace(shmem_size());
-	RequestNamedLWLockTranche(LWLOCK_TRANCHE_NAME, 2);
+	RequestNamedLWLockTranche(LWLOCK_TRANCHE_NAME, 3);
 }
 
 static void
@@ -98,6 +99,11 @@ shmem_startup(void)
 		memset(&shared->backfill, 0, sizeof(Backfill));
 		shared->backfill.segment = DSM_HANDLE_INVALID;
 
+		memset(&shared->segments, 0, sizeof(Segments));
+		pg_atomic_init_u64(&shared->segments.valid_until, 0);
+		pg_atomic_init_u32(&shared->segments.requested, 0);
+		ConditionVariableInit(&shared->segments.changed);
+
 		shared->clock.offset = 0;
 		pg_atomic_init_u64(&shared->clock.logical, 0);
 		pg_atomic_init_u64(&shared->clock.offset_seen, 0);
@@ -112,10 +118,13 @@ shmem_startup(void)
 		locks = GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME);
 		shared->lock = &locks[0].lock;
 		shared->backfill.lock = &locks[1].lock;
+		shared->segments.lock = &locks[2].lock;
 		shared->nslots = settings_slots();
 		shared->nbackends = MaxBackends;
+		shared->nsegments = snowflake_max_segment_tags;
 		shared->slots = (SlotPadded *) (base + header_size());
 		shared->backends = (BackendEntryPadded *) (shared->slots + shared->nslots);
+		shared->segment_entries = (SegmentPadded *) (shared->backends + shared->nbackends);
 
 		for (int i = 0; i < shared->nslots; i++)
 		{
@@ -131,6 +140,13 @@ shmem_startup(void)
 			pg_atomic_init_u64(&BACKEND(i)->drawn, 0);
 			pg_atomic_init_u64(&BACKEND(i)->counted, 0);
 			pg_atomic_init_u32(&BACKEND(i)->drawn_from, 0);
+		}
+		for (int i = 0; i < shared->nsegments; i++)
+		{
+			memset(SEGMENT(i), 0, sizeof(Segment));
+			pg_atomic_init_u64(&SEGMENT(i)->word, SEGMENT_CLOSED);
+			pg_atomic_init_u32(&SEGMENT(i)->serial, 0);
+			pg_atomic_init_u32(&SEGMENT(i)->asked, 0);
 		}
 	}
 	LWLockRelease(AddinShmemInitLock);

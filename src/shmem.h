@@ -268,6 +268,202 @@ typedef struct Backfill
 	uint64		advanced;
 } Backfill;
 
+/* A tag in UTF-8, and an incarnation of it as the registry names it, a UUID. */
+#define SEGMENT_TAG_SIZE		64
+#define SEGMENT_INCARNATION_SIZE 37
+#define SEGMENT_ERROR_SIZE		256
+
+/*
+ * A segment as numbers are taken from it: "first", "first" + delta and so on.
+ */
+typedef struct SegmentBuffer
+{
+	int64		first;
+	uint32		count;
+	uint32		ask_at;			/* when so many are gone, ask for the next one */
+} SegmentBuffer;
+
+typedef enum SegmentState
+{
+	SEGMENT_FREE,				/* the entry has no tag */
+	SEGMENT_NEW,				/* the registry has not said anything of it */
+	SEGMENT_OPEN,
+	SEGMENT_ENDED,				/* the registry has no numbers left */
+	SEGMENT_MISSING				/* there is no such tag */
+} SegmentState;
+
+/*
+ * A tag that this server draws numbers of; see segment.c.
+ */
+typedef struct Segment
+{
+	/*
+	 * The generation of the buffer in use, in the upper 32 bits, and how many
+	 * numbers of it are gone, in the lower; SEGMENT_CLOSED there for no
+	 * buffer in use.  Taking a number changes it by compare-and-swap, with no
+	 * lock; a new generation is put there under the lock.  The generation
+	 * only ever goes up, whatever tag the entry has.
+	 */
+	pg_atomic_uint64 word;
+
+	/*
+	 * The buffer of a generation is the one of its lowest bit.  Written under
+	 * the lock, and only that which is not in use; read after the word, and
+	 * good when the word has not changed since.
+	 */
+	SegmentBuffer buffers[2];
+	int32		delta;			/* of both */
+
+	/*
+	 * Counts the tags that the entry has had.  Written under the lock while
+	 * the word is closed; read after the word.
+	 */
+	pg_atomic_uint32 serial;
+
+	/*
+	 * Another segment is wanted.  Set by anyone, with no lock; cleared by the
+	 * worker when it asks for one.
+	 */
+	pg_atomic_uint32 asked;
+
+	/* Protected by Segments.lock from here on. */
+	SegmentState state;
+	bool		has_next;		/* the buffer that is not in use is ready */
+	bool		in_flight;		/* the worker has asked and has no answer yet */
+	uint32		answers;		/* counts them */
+	char		tag[SEGMENT_TAG_SIZE];
+	char		incarnation[SEGMENT_INCARNATION_SIZE];	/* '' for not known */
+
+	/* As the registry has it. */
+	int32		step;
+	int32		remainder;
+	int64		max_value;
+
+	/* The spans of the buffers, as the registry gave them. */
+	int64		from[2];
+	int64		to[2];
+	int64		seen;			/* the highest "to" so far */
+
+	/* How long a span to ask for, in turn with how long they last. */
+	int64		length;
+	TimestampTz fetched_at;		/* the last one, 0 for never */
+	uint64		fetches;		/* of this incarnation */
+
+	/* Statistics since the reset. */
+	uint64		fetches_at_reset;
+	uint64		issued;			/* of buffers that are used up */
+	uint64		issued_at_reset;	/* of all */
+	uint64		fetch_us;		/* that the last fetch took */
+	uint64		waits;
+	uint64		wait_us;
+	bool		is_failing;		/* no segment came when last asked for */
+	char		error[SEGMENT_ERROR_SIZE];	/* the last one */
+	TimestampTz error_at;		/* 0 for never */
+} Segment;
+
+#define SEGMENT_CLOSED	PG_UINT32_MAX
+
+/* Each begins on a cache line; what is taken from is in the first. */
+typedef union SegmentPadded
+{
+	Segment		segment;
+	char		pad[TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(Segment))];
+} SegmentPadded;
+
+#define SEGMENT_DESCRIPTION_SIZE 1024
+#define SEGMENT_MESSAGE_SIZE	512
+
+typedef enum SegmentCommandKind
+{
+	SEGMENT_CREATE,
+	SEGMENT_ALTER,
+	SEGMENT_DROP
+} SegmentCommandKind;
+
+/* What is to be changed by SEGMENT_ALTER, and is given with SEGMENT_CREATE. */
+typedef struct SegmentOptions
+{
+	bool		has_start;
+	bool		has_step;
+	bool		has_max_value;
+	bool		has_description;
+	int64		start;
+	int32		step;
+	int32		delta;
+	int32		remainder;
+	int64		max_value;
+	bool		forget;			/* for SEGMENT_DROP */
+	char		description[SEGMENT_DESCRIPTION_SIZE];	/* in UTF-8 */
+} SegmentOptions;
+
+/* What came of it. */
+typedef struct SegmentResult
+{
+	bool		found;			/* there was such a tag */
+	bool		changed;
+	int64		max_id;
+	int32		delta;
+
+	/* Where the registry has raised an error; '' else. */
+	int			sqlstate;
+	char		message[SEGMENT_MESSAGE_SIZE];
+	char		detail[SEGMENT_MESSAGE_SIZE];
+	char		hint[SEGMENT_MESSAGE_SIZE];
+} SegmentResult;
+
+/*
+ * One session at a time has the worker create, alter or drop a tag; see
+ * segment_command.c.  Protected by Segments.lock.
+ */
+typedef struct SegmentCommand
+{
+	enum
+	{
+		COMMAND_FREE,
+		COMMAND_ASKED,			/* by a session */
+		COMMAND_SENT,			/* the worker is at it */
+		COMMAND_DONE			/* the session may read the result */
+	}			state;
+	bool		is_abandoned;	/* nobody waits for the result */
+	SegmentCommandKind kind;
+	char		tag[SEGMENT_TAG_SIZE];	/* in UTF-8 */
+	SegmentOptions options;
+	SegmentResult result;
+} SegmentCommand;
+
+/*
+ * The segments of this server.
+ */
+typedef struct Segments
+{
+	LWLock	   *lock;			/* itself set at server start */
+
+	/*
+	 * Until when numbers may be taken, in microseconds of the steady clock:
+	 * SEGMENTS_ALWAYS where the home database gives them.  Written by the
+	 * worker alone, read by anyone.
+	 */
+	pg_atomic_uint64 valid_until;
+
+	/* Something is asked of the worker, see wait_wake_worker(). */
+	pg_atomic_uint32 requested;
+
+	/* Broadcast when the worker has an answer. */
+	ConditionVariable changed;
+
+	/* Protected by the lock. */
+	int			used;			/* entries from here on never had a tag */
+	SegmentCommand command;
+	bool		is_closing;		/* the server stops */
+	char		error[SEGMENT_MESSAGE_SIZE];	/* the registry cannot be
+												 * asked; '' else */
+
+	/* Touched by the worker alone, so that it may start again. */
+	char		place[128];		/* where the registry is */
+} Segments;
+
+#define SEGMENTS_ALWAYS	PG_UINT64_MAX
+
 /*
  * What the clock was at server start; see clock.c.
  */
@@ -302,10 +498,12 @@ typedef enum WaitKind
 	WAIT_MARK,					/* the worker, to raise the durable mark */
 	WAIT_CLOCK,					/* the clock, which was set back */
 	WAIT_UNIT,					/* a time unit with sequence numbers left */
-	WAIT_NODE					/* a node number from the registry */
+	WAIT_NODE,					/* a node number from the registry */
+	WAIT_SEGMENT				/* a segment of numbers, which are no IDs */
 } WaitKind;
 
-#define WAIT_KINDS	(WAIT_NODE + 1)
+#define WAIT_KINDS		(WAIT_SEGMENT + 1)
+#define ID_WAIT_KINDS	WAIT_SEGMENT	/* those before */
 
 /*
  * Counters since the statistics were reset.  Added to, raised and set to 0 by
@@ -347,10 +545,11 @@ typedef enum AlarmKind
 	ALARM_CLOCK_FORWARD,
 	ALARM_WORKER,
 	ALARM_REGISTRY,
-	ALARM_SKEW
+	ALARM_SKEW,
+	ALARM_SEGMENT
 } AlarmKind;
 
-#define ALARM_KINDS (ALARM_SKEW + 1)
+#define ALARM_KINDS (ALARM_SEGMENT + 1)
 
 typedef struct Alarm
 {
@@ -371,6 +570,7 @@ typedef struct SharedState
 	Reserve		reserve;
 	Lease		lease;
 	Backfill	backfill;
+	Segments	segments;
 	Clock		clock;
 	StatsReset	stats_reset;
 	Alarm		alarms[ALARM_KINDS];
@@ -378,8 +578,10 @@ typedef struct SharedState
 								 * the reset */
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
+	int			nsegments;		/* entries, one for each tag possible */
 	SlotPadded *slots;
 	BackendEntryPadded *backends;
+	SegmentPadded *segment_entries;
 
 	/* On cache lines that hold nothing else. */
 	char		pad[PG_CACHE_LINE_SIZE];
@@ -391,6 +593,7 @@ extern SharedState *shared;
 
 #define SLOT(i)		(&shared->slots[i].slot)
 #define BACKEND(i)	(&shared->backends[i].entry)
+#define SEGMENT(i)	(&shared->segment_entries[i].segment)
 
 /*
  * Set a counter to a value unless it is higher.

@@ -27,11 +27,13 @@
 #include "clock.h"
 #include "lease.h"
 #include "reserve.h"
+#include "segment.h"
 #include "settings.h"
 #include "shmem.h"
 
 PG_FUNCTION_INFO_V1(pg_stat_get_snowflake);
 PG_FUNCTION_INFO_V1(pg_stat_get_snowflake_slots);
+PG_FUNCTION_INFO_V1(pg_stat_get_snowflake_segments);
 PG_FUNCTION_INFO_V1(pg_stat_snowflake_reset);
 
 /* What there is to say of one slot. */
@@ -262,7 +264,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 			last = Max(last, time);
 		slots_used += snapshot->slots[slot].npids > 0;
 	}
-	for (int kind = 0; kind < WAIT_KINDS; kind++)
+	for (int kind = 0; kind < ID_WAIT_KINDS; kind++)
 	{
 		waits += pg_atomic_read_u64(&stats->waits[kind]);
 		wait_us += pg_atomic_read_u64(&stats->wait_us[kind]);
@@ -291,7 +293,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	values[i++] = counter_datum(&stats->hops);
 	values[i++] = Int64GetDatum((int64) waits);
 	values[i++] = ms_datum(wait_us);
-	for (int kind = 0; kind < WAIT_KINDS; kind++)
+	for (int kind = 0; kind < ID_WAIT_KINDS; kind++)
 	{
 		values[i++] = counter_datum(&stats->waits[kind]);
 		values[i++] = ms_datum(pg_atomic_read_u64(&stats->wait_us[kind]));
@@ -371,6 +373,92 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+#define PG_STAT_SNOWFLAKE_SEGMENTS_COLS 21
+
+/*
+ * pg_stat_snowflake_segments: one row a tag.
+ */
+Datum
+pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
+{
+	static const char *const states[] = {
+		[SEGMENT_NEW] = "asked",
+		[SEGMENT_OPEN] = "open",
+		[SEGMENT_ENDED] = "ended"
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		shows_errors = sees_all();
+
+	shmem_require("read its statistics");
+	InitMaterializedSRF(fcinfo, 0);
+
+	for (int n = 0; n < shared->nsegments; n++)
+	{
+		Segment		segment;
+		SegmentBuffer buffer;
+		int			spare;
+		int64		from;
+		int64		to;
+		uint32		used;
+		bool		is_used;
+		bool		is_known;
+		Datum		values[PG_STAT_SNOWFLAKE_SEGMENTS_COLS] = {0};
+		bool		nulls[PG_STAT_SNOWFLAKE_SEGMENTS_COLS] = {false};
+		int			i = 0;
+
+		LWLockAcquire(shared->segments.lock, LW_SHARED);
+		segment = *SEGMENT(n);
+		LWLockRelease(shared->segments.lock);
+		if (segment.state == SEGMENT_FREE || segment.state == SEGMENT_MISSING)
+			continue;
+
+		/* of the copy */
+		is_used = segment_used(&segment, &buffer, &from, &to, &used);
+		spare = segment_spare(&segment);
+		is_known = segment.incarnation[0] != '\0';
+
+		values[i++] = CStringGetTextDatum(segment_text_to_server(segment.tag));
+		values[i++] = CStringGetTextDatum(states[segment.state]);
+		nulls[i] = !is_known;
+		values[i++] = Int64GetDatum(Max(segment.length, segment.step));
+		nulls[i] = !is_known;
+		values[i++] = Int32GetDatum(segment.step);
+		nulls[i] = !is_known;
+		values[i++] = Int32GetDatum(segment.delta);
+		nulls[i] = !is_known;
+		values[i++] = Int32GetDatum(segment.remainder);
+		nulls[i] = !is_known;
+		values[i++] = Int64GetDatum(segment.max_value);
+		nulls[i] = !is_used;
+		values[i++] = Int64GetDatum(from);
+		nulls[i] = !is_used;
+		values[i++] = Int64GetDatum(to);
+		nulls[i] = !is_used;
+		values[i++] = Int64GetDatum(used);
+		nulls[i] = !is_used;
+		values[i++] = Int64GetDatum((int64) buffer.count - used);
+		nulls[i] = !segment.has_next;
+		values[i++] = Int64GetDatum(segment.from[spare]);
+		nulls[i] = !segment.has_next;
+		values[i++] = Int64GetDatum(segment.to[spare]);
+		values[i++] = since_reset(segment_issued(&segment), segment.issued_at_reset);
+		values[i++] = since_reset(segment.fetches, segment.fetches_at_reset);
+		values[i++] = Int64GetDatum((int64) segment.waits);
+		values[i++] = ms_datum(segment.wait_us);
+		nulls[i] = segment.fetched_at == 0;
+		values[i++] = TimestampTzGetDatum(segment.fetched_at);
+		nulls[i] = segment.fetched_at == 0;
+		values[i++] = ms_datum(segment.fetch_us);
+		nulls[i] = segment.error_at == 0 || !shows_errors;
+		values[i++] = CStringGetTextDatum(segment_text_to_server(segment.error));
+		nulls[i] = nulls[i - 1];
+		values[i++] = TimestampTzGetDatum(segment.error_at);
+		Assert(i == PG_STAT_SNOWFLAKE_SEGMENTS_COLS);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
 /*
  * Let all counters begin anew.  Those of IDs go on, since backends add to them
  * with no lock, and it is noted how far they were.
@@ -396,5 +484,17 @@ pg_stat_snowflake_reset(PG_FUNCTION_ARGS)
 	shared->reserve.last_error_at = 0;
 	shared->reserve.last_error[0] = '\0';
 	LWLockRelease(shared->lock);
+
+	LWLockAcquire(shared->segments.lock, LW_EXCLUSIVE);
+	for (int i = 0; i < shared->segments.used; i++)
+	{
+		Segment    *segment = SEGMENT(i);
+
+		segment->issued_at_reset = segment_issued(segment);
+		segment->fetches_at_reset = segment->fetches;
+		segment->waits = segment->wait_us = 0;
+		segment->error_at = 0;
+	}
+	LWLockRelease(shared->segments.lock);
 	PG_RETURN_VOID();
 }

@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/wait_event.h"
 
 #include "alarm.h"
@@ -65,6 +67,18 @@ wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out)
 	return alarm_is_due(ALARM_WAIT + kind, left_out);
 }
 
+void
+wait_wake_worker(pg_atomic_uint32 *requested)
+{
+	uint32		worker;
+
+	if (pg_atomic_exchange_u32(requested, 1) != 0)
+		return;
+	worker = pg_atomic_read_u32(&shared->reserve.worker);
+	if (worker != (uint32) -1)
+		SetLatch(&ProcGlobal->allProcs[worker].procLatch);
+}
+
 /*
  * The number of a wait event with a name.  Each process has to ask for it
  * once.
@@ -85,7 +99,8 @@ wait_event(WaitKind kind)
 		[WAIT_MARK] = "SnowflakeMark",
 		[WAIT_CLOCK] = "SnowflakeClock",
 		[WAIT_UNIT] = "SnowflakeTimeUnit",
-		[WAIT_NODE] = "SnowflakeNode"
+		[WAIT_NODE] = "SnowflakeNode",
+		[WAIT_SEGMENT] = "SnowflakeSegment"
 	};
 
 	return event(&numbers[kind], names[kind]);

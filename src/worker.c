@@ -43,6 +43,7 @@
 #include "link.h"
 #include "registry.h"
 #include "reserve.h"
+#include "segment.h"
 #include "settings.h"
 #include "shmem.h"
 #include "waits.h"
@@ -55,7 +56,7 @@
 PGDLLEXPORT void snowflake_worker_main(Datum arg);
 
 /* What is asked of the registry. */
-static Link *const links[] = {&registry_link};
+static Link *const links[] = {&registry_link, &segment_link};
 
 static emit_log_hook_type prev_emit_log_hook = NULL;
 
@@ -91,11 +92,17 @@ note_error(ErrorData *edata)
 	if (edata->elevel >= ERROR && edata->message != NULL &&
 		edata->sqlerrcode != ERRCODE_ADMIN_SHUTDOWN)
 	{
-		bool		is_new = reserve_note_error(edata);
 		uint64		left_out;
 
-		if (!alarm_is_due(ALARM_WORKER, &left_out) && !is_new)
-			edata->output_to_server = false;
+		if (segment_note_error(edata))
+			edata->output_to_server = alarm_is_due(ALARM_SEGMENT, &left_out);
+		else
+		{
+			bool		is_new = reserve_note_error(edata);
+
+			if (!alarm_is_due(ALARM_WORKER, &left_out) && !is_new)
+				edata->output_to_server = false;
+		}
 	}
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);
@@ -142,6 +149,16 @@ close_mark(int code, Datum arg)
 		lease_remember_at_exit();
 		reserve_close();
 	}
+}
+
+/*
+ * After that, as an error here ends the worker.
+ */
+static void
+keep_segments(int code, Datum arg)
+{
+	if (terminated && server_is_stopping())
+		segment_keep_at_exit();
 }
 
 static void
@@ -288,6 +305,12 @@ serve_mark(void *arg)
 }
 
 static void
+serve_segments(void *arg)
+{
+	segment_serve_at_home();
+}
+
+static void
 serve_link(void *link)
 {
 	link_serve(link);
@@ -317,13 +340,16 @@ snowflake_worker_main(Datum arg)
 	pg_atomic_write_u32(&reserve->worker, (uint32) MyProcNumber);
 	pg_memory_barrier();
 
-	while (reserve->started && !reserve_is_asked() && !links_are_used())
+	while (reserve->started && !reserve_is_asked() && !links_are_used() &&
+		   segment_due_at_home() == PG_INT64_MAX)
 		sleep_and_check(-1);
 	reserve->started = true;
 
 	BackgroundWorkerInitializeConnection(snowflake_database, NULL, 0);
 	override_settings();
+	before_shmem_exit(keep_segments, (Datum) 0);
 	before_shmem_exit(close_mark, (Datum) 0);
+	segment_begin();
 	home_idle();
 	context = AllocSetContextCreate(TopMemoryContext, "snowflake worker",
 									ALLOCSET_DEFAULT_SIZES);
@@ -335,6 +361,7 @@ snowflake_worker_main(Datum arg)
 	for (;;)
 	{
 		long		pause = -1;
+		int64		due;
 
 		if (is_asked && clock_read_steady() >= retry_at)
 		{
@@ -347,6 +374,12 @@ snowflake_worker_main(Datum arg)
 				retry_at = clock_read_steady() + RETRY_S * USECS_PER_SEC;
 		}
 
+		if (segment_due_at_home() <= clock_read_steady())
+		{
+			MemoryContextSwitchTo(context);
+			(void) attempt(serve_segments, NULL);
+		}
+
 		for (int i = 0; i < (int) lengthof(links); i++)
 		{
 			MemoryContextSwitchTo(context);
@@ -355,9 +388,12 @@ snowflake_worker_main(Datum arg)
 		}
 		MemoryContextReset(context);
 
+		due = segment_due_at_home();
 		is_asked = reserve_is_asked();
 		if (is_asked)
-			pause = (long) Max((retry_at - clock_read_steady() + 999) / 1000, 0);
+			due = Min(due, retry_at);
+		if (due != PG_INT64_MAX)
+			pause = (long) Max((due - clock_read_steady() + 999) / 1000, 0);
 		if (pause != 0)
 			sleep_and_check(pause);
 		is_asked = reserve_is_asked();

@@ -14,7 +14,7 @@ use SnowflakeTest;
 
 my $day = 24 * 3600;
 my @checks = qw(preload extension node_id registry layout lifetime clock steps drift time_sync
-  worker mark slots other_extension tables);
+  worker mark slots segments other_extension tables);
 
 # What it says of something: "status|detail", a row a line.
 sub check
@@ -151,6 +151,38 @@ forget_mark($node);
 restart_with("snowflake.layout = 'js53'");
 is(check($node, 'slots'), 'ok|The layout has no worker field, so that all backends share one slot.', 'no worker field');
 forget_mark($node);
+restart_with('');
+
+#
+# Segments; with a registry see t/081_segment_registry.pl
+#
+restart_with('snowflake.max_segment_tags = 2');
+is(check($node, 'segments'), 'ok|No numbers were drawn from segments since the server was started.', 'no segments');
+$node->safe_psql('postgres', <<'SQL');
+SELECT snowflake_segment_create('a', max_value => 1111), snowflake_segment_create('b', step => 1);
+SQL
+$node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('a')|);
+is(check($node, 'segments'), 'warning|Of tag "a" numbers up to 1000 of 1111 are given out to servers.', 'nine tenths of all numbers');
+$node->safe_psql('postgres', q|SELECT snowflake_segment_alter('a', max_value => 1112), snowflake_segment_nextval('a')|);
+is(check($node, 'segments'), 'ok|Numbers of 1 tags are drawn here.', 'less than that');
+$node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('b')|);
+is(check($node, 'segments'), 'warning|Numbers of 2 tags are drawn here; "snowflake.max_segment_tags" allows 2.', 'as many tags as can be');
+$node->safe_psql('postgres', q|SELECT snowflake_segment_drop('b')|);
+$node->safe_psql('postgres', q|SELECT count(*) FROM snowflake_segment_nextval('a', 110)|);
+says($node, 'segments', qr/^warning\|Of tag "a" all numbers up to its maximum value, 1112, are given out to servers\. Raise it with snowflake_segment_alter\(\)\.$/,
+	'none is left to fetch');
+$node->safe_psql('postgres', q|SELECT count(*) FROM snowflake_segment_nextval('a', 1000)|);
+is(check($node, 'segments'), 'error|Of tag "a" all numbers up to its maximum value, 1112, are given out to servers, and none is left here. Raise it with snowflake_segment_alter().',
+	'none is left');
+$node->safe_psql('postgres', q|SELECT snowflake_segment_alter('a', max_value => 1000000, step => 1), snowflake_segment_nextval('a')|);
+my $locker = stay($node);
+$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
+$node->psql('postgres', q|SET snowflake.max_wait = '10s'; SELECT count(*) FROM snowflake_segment_nextval('a', 1000000)|);
+says($node, 'segments', qr/^error\|Of tag "a" no segment could be fetched\. The home database cannot give segments: canceling statement due to lock timeout\.$/,
+	'a fetch that fails');
+$locker->query_safe('ROLLBACK');
+$node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('a')|);
+is(check($node, 'segments'), 'ok|Numbers of 1 tags are drawn here.', 'and does not any more');
 restart_with('');
 
 #

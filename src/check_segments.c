@@ -1,0 +1,104 @@
+/*-------------------------------------------------------------------------
+ *
+ * check_segments.c
+ *		The doctor's look at the segments of numbers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+
+#include "check.h"
+#include "segment.h"
+
+/* This share of what there is, in percent, is worth a warning. */
+#define NEARLY_ALL	90
+
+static bool
+is_nearly_all(int64 part, int64 all)
+{
+	return (double) part >= (double) all * NEARLY_ALL / 100;
+}
+
+/*
+ * What there is to say against a tag; NULL when all is well.
+ */
+static char *
+describe(Segment *segment, const char **status)
+{
+	SegmentBuffer buffer;
+	int64		from;
+	int64		to;
+	uint32		used;
+	bool		has_numbers = segment->has_next ||
+		(segment_used(segment, &buffer, &from, &to, &used) && used < buffer.count);
+	char	   *tag = pstrdup(segment_text_to_server(segment->tag));
+
+	*status = has_numbers ? "warning" : "error";
+	if (segment->state == SEGMENT_ENDED)
+		return psprintf("Of tag \"%s\" all numbers up to its maximum value, " INT64_FORMAT ", are given out to servers%s. Raise it with snowflake_segment_alter().",
+						tag, segment->max_value, has_numbers ? "" : ", and none is left here");
+	if (segment->is_failing)
+		return psprintf("Of tag \"%s\" no segment could be fetched. %s", tag,
+						segment_text_to_server(segment->error));
+	*status = "warning";
+	if (segment->state == SEGMENT_OPEN && is_nearly_all(segment->seen, segment->max_value))
+		return psprintf("Of tag \"%s\" numbers up to " INT64_FORMAT " of " INT64_FORMAT " are given out to servers.",
+						tag, segment->seen, segment->max_value);
+	return NULL;
+}
+
+void
+check_segments(CheckState *state)
+{
+	Segments   *segments;
+	int			ntags = 0;
+	char		error[SEGMENT_MESSAGE_SIZE];
+
+	if (shared == NULL)
+	{
+		check_row(state, "ok", "There are none, as snowflake is not preloaded.");
+		return;
+	}
+
+	segments = &shared->segments;
+	for (int i = 0; i < shared->nsegments; i++)
+	{
+		Segment		segment;
+		const char *status;
+		char	   *detail;
+
+		LWLockAcquire(segments->lock, LW_SHARED);
+		segment = *SEGMENT(i);
+		LWLockRelease(segments->lock);
+		if (segment.state == SEGMENT_FREE || segment.state == SEGMENT_MISSING)
+			continue;
+		ntags++;
+		detail = describe(&segment, &status);
+		if (detail != NULL)
+			check_row(state, status, detail);
+	}
+
+	if (ntags == 0)
+	{
+		check_row(state, "ok", "No numbers were drawn from segments since the server was started.");
+		return;
+	}
+
+	LWLockAcquire(segments->lock, LW_SHARED);
+	strlcpy(error, segments->error, sizeof(error));
+	LWLockRelease(segments->lock);
+	if (snowflake_registry[0] != '\0' && !segment_is_valid())
+		check_row(state, "error",
+				  psprintf("No number is given out, as the registry was not heard from for \"snowflake.lease_ttl\". %s",
+						   segment_text_to_server(error)));
+	else if (error[0] != '\0')
+		check_row(state, "warning", segment_text_to_server(error));
+	if (is_nearly_all(ntags, shared->nsegments))
+		check_row(state, "warning",
+				  psprintf("Numbers of %d tags are drawn here; \"snowflake.max_segment_tags\" allows %d.",
+						   ntags, shared->nsegments));
+	if (state->nrows == 0)
+		check_row(state, "ok", psprintf("Numbers of %d tags are drawn here.", ntags));
+}

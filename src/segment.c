@@ -1,0 +1,641 @@
+/*-------------------------------------------------------------------------
+ *
+ * segment.c
+ *		Numbers of a tag, out of two buffers in shared memory.
+ *
+ * The registry (or, where none is set, the home database) hands out segments:
+ * spans of numbers, each to one server and once only.  The worker fetches them
+ * (segment_fetch.c); here they are given out, one by one, by any backend.
+ *
+ * A tag has two buffers.  One is in use: its generation and how many of its
+ * numbers are gone are in one word, and taking a number is
+ *
+ *		read the word; number = buffer.first + gone * delta; word + 1
+ *
+ * by compare-and-swap.  Buffers change only when they are not in use, so that
+ * what was read of the buffer is of that generation if the word is still the
+ * same.  When a tenth is gone, whoever took that number asks the worker for the
+ * next segment, which goes to the other buffer.  When all is gone, whoever
+ * notices it first makes that the one in use, under the lock.
+ *
+ * A crash loses what is in the buffers, and nothing else: the registry has
+ * given it out, durably, before it gets here, and gives it to nobody again.
+ *
+ * A server that does not hear from the registry for lease_ttl takes no more
+ * numbers.  So a registry that was promoted, and may have lost the last
+ * segments that it gave out, can wait for so long, until each server has either
+ * told it of them or stopped.  (What a server has taken of them that crashes
+ * before it could tell, it cannot know.)  See snowflake_segments--1.0.sql.
+ *
+ * Locking: see shmem.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "alarm.h"
+#include "clock.h"
+#include "reserve.h"
+#include "segment.h"
+#include "waits.h"
+
+/* One of this many numbers is gone when the next segment is asked for. */
+#define ASK_PART	10
+
+#define GENERATION(word)	((uint32) ((word) >> 32))
+#define GONE(word)			((uint32) (word))
+#define MAKE_WORD(generation, gone) ((uint64) (generation) << 32 | (gone))
+
+/*
+ * Entries
+ */
+
+Segment *
+segment_find(const char *utf8)
+{
+	for (int i = 0; i < shared->segments.used; i++)
+	{
+		if (SEGMENT(i)->state != SEGMENT_FREE && strcmp(SEGMENT(i)->tag, utf8) == 0)
+			return SEGMENT(i);
+	}
+	return NULL;
+}
+
+/*
+ * Has it nothing that is needed?  Its tag does not exist, or nobody asks for it
+ * any more and it could not be asked for.
+ */
+static bool
+is_spare(Segment *segment)
+{
+	return segment->state == SEGMENT_MISSING ||
+		(segment->state == SEGMENT_NEW && segment->error[0] != '\0' &&
+		 !segment->in_flight && pg_atomic_read_u32(&segment->asked) == 0);
+}
+
+/*
+ * An entry for another tag: a free one, else one that is spare.  NULL when there
+ * is none.
+ */
+static Segment *
+make_entry(const char *utf8)
+{
+	Segments   *segments = &shared->segments;
+	Segment    *entry = NULL;
+
+	for (int i = 0; i < segments->used; i++)
+	{
+		if (SEGMENT(i)->state == SEGMENT_FREE ||
+			(entry == NULL && is_spare(SEGMENT(i))))
+			entry = SEGMENT(i);
+	}
+	if (segments->used < shared->nsegments &&
+		(entry == NULL || entry->state != SEGMENT_FREE))
+		entry = SEGMENT(segments->used++);
+	if (entry == NULL)
+		return NULL;
+
+	segment_forget(entry, SEGMENT_NEW);
+	pg_write_barrier();
+	pg_atomic_fetch_add_u32(&entry->serial, 1);
+	pg_atomic_write_u32(&entry->asked, 0);
+	strlcpy(entry->tag, utf8, sizeof(entry->tag));
+	entry->in_flight = false;
+	entry->issued = entry->issued_at_reset = 0;
+	entry->waits = entry->wait_us = 0;
+	entry->is_failing = false;
+	entry->error_at = 0;
+	return entry;
+}
+
+void
+segment_forget(Segment *segment, SegmentState state)
+{
+	uint32		used;
+
+	(void) segment_close(segment, &used);
+	segment->state = state;
+	segment->incarnation[0] = '\0';
+	segment->step = 0;
+	segment->length = 0;
+	segment->seen = 0;
+	segment->fetched_at = 0;
+	segment->fetches = segment->fetches_at_reset = 0;
+	segment->fetch_us = 0;
+}
+
+/*
+ * Buffers
+ */
+
+static bool
+is_exhausted(Segment *segment, uint64 word)
+{
+	return GONE(word) >= segment->buffers[GENERATION(word) & 1].count;
+}
+
+int
+segment_spare(Segment *segment)
+{
+	return ~GENERATION(pg_atomic_read_u64(&segment->word)) & 1;
+}
+
+bool
+segment_runs_out(Segment *segment)
+{
+	uint64		word = pg_atomic_read_u64(&segment->word);
+
+	return !segment->has_next &&
+		GONE(word) >= segment->buffers[GENERATION(word) & 1].ask_at;
+}
+
+bool
+segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from, int64 *to,
+			 uint32 *used)
+{
+	uint64		word = pg_atomic_read_u64(&segment->word);
+	int			i = GENERATION(word) & 1;
+
+	*buffer = segment->buffers[i];
+	*from = segment->from[i];
+	*to = segment->to[i];
+	*used = GONE(word);
+	return GONE(word) != SEGMENT_CLOSED;
+}
+
+uint64
+segment_issued(Segment *segment)
+{
+	uint64		word = pg_atomic_read_u64(&segment->word);
+
+	return segment->issued + (GONE(word) == SEGMENT_CLOSED ? 0 : GONE(word));
+}
+
+/*
+ * Where the buffer in use has no numbers left, use the other one.
+ */
+static void
+advance(Segment *segment)
+{
+	uint64		word = pg_atomic_read_u64(&segment->word);
+
+	if (!segment->has_next || !is_exhausted(segment, word))
+		return;
+	segment->issued = segment_issued(segment);
+	segment->has_next = false;
+	pg_write_barrier();
+
+	/* nobody takes from one without numbers, so the word is still the same */
+	pg_atomic_write_u64(&segment->word, MAKE_WORD(GENERATION(word) + 1, 0));
+}
+
+void
+segment_put(Segment *segment, int64 from, int64 to)
+{
+	int			spare = segment_spare(segment);
+	SegmentBuffer *buffer = &segment->buffers[spare];
+	int64		ahead = segment->remainder - from % segment->delta;
+
+	if (ahead < 0)
+		ahead += segment->delta;
+
+	segment->from[spare] = from;
+	segment->to[spare] = to;
+	segment->seen = Max(segment->seen, to);
+	if (ahead > to - from)
+		return;					/* none in it that fits */
+
+	buffer->first = from + ahead;
+	buffer->count = (uint32) ((to - buffer->first) / segment->delta + 1);
+	buffer->ask_at = (buffer->count + ASK_PART - 1) / ASK_PART;
+	segment->has_next = true;
+	advance(segment);
+}
+
+bool
+segment_close(Segment *segment, uint32 *used)
+{
+	/* the generation changes under the lock only */
+	uint32		generation = GENERATION(pg_atomic_read_u64(&segment->word));
+	uint64		word = pg_atomic_exchange_u64(&segment->word,
+											  MAKE_WORD(generation + 1, SEGMENT_CLOSED));
+
+	segment->has_next = false;
+	*used = GONE(word);
+	if (GONE(word) == SEGMENT_CLOSED)
+		return false;
+	segment->issued += GONE(word);
+	return true;
+}
+
+/*
+ * Taking
+ */
+
+bool
+segment_is_valid(void)
+{
+	uint64		until = pg_atomic_read_u64(&shared->segments.valid_until);
+
+	return until == SEGMENTS_ALWAYS || (uint64) clock_read_steady() < until;
+}
+
+/*
+ * Another segment is wanted.
+ */
+static void
+ask(Segment *segment)
+{
+	pg_atomic_write_u32(&segment->asked, 1);
+	wait_wake_worker(&shared->segments.requested);
+}
+
+/*
+ * Take up to want numbers.  Returns how many; 0 when the buffer in use has
+ * none, or the entry is another tag's by now.
+ */
+static inline uint64
+take(SegmentHandle *handle, uint64 want, int64 *first, int64 *delta)
+{
+	Segment    *segment = handle->segment;
+	uint64		word = pg_atomic_read_u64(&segment->word);
+	SegmentBuffer *buffer;
+	uint32		gone;
+	uint64		count;
+
+	do
+	{
+		pg_read_barrier();
+		if (pg_atomic_read_u32(&segment->serial) != handle->serial)
+			return 0;
+		buffer = &segment->buffers[GENERATION(word) & 1];
+		gone = GONE(word);
+		if (gone >= buffer->count)
+			return 0;
+		count = Min(want, buffer->count - gone);
+		*delta = segment->delta;
+		*first = buffer->first + gone * *delta;
+	} while (!pg_atomic_compare_exchange_u64(&segment->word, &word, word + count));
+
+	if (unlikely(gone < buffer->ask_at && gone + count >= buffer->ask_at))
+		ask(segment);
+	return count;
+}
+
+/*
+ * Tags that this backend has drawn numbers of, so that a new statement need not
+ * look for the entry under the lock.
+ */
+static HTAB *known = NULL;
+
+typedef struct KnownTag
+{
+	char		tag[SEGMENT_TAG_SIZE];	/* in UTF-8 */
+	Segment    *segment;
+	uint32		serial;
+} KnownTag;
+
+static bool
+recall(const char *utf8, SegmentHandle *handle)
+{
+	KnownTag   *found = known == NULL ? NULL : hash_search(known, utf8, HASH_FIND, NULL);
+
+	if (found == NULL)
+		return false;
+	handle->segment = found->segment;
+	handle->serial = found->serial;
+	return true;
+}
+
+static void
+remember(const char *utf8, const SegmentHandle *handle)
+{
+	KnownTag   *entry;
+
+	if (known == NULL)
+	{
+		HASHCTL		info = {0};
+
+		info.keysize = SEGMENT_TAG_SIZE;
+		info.entrysize = sizeof(KnownTag);
+		known = hash_create("snowflake segment tags", 32, &info,
+							HASH_ELEM | HASH_STRINGS);
+	}
+	entry = hash_search(known, utf8, HASH_ENTER, NULL);
+	entry->segment = handle->segment;
+	entry->serial = handle->serial;
+}
+
+const char *
+segment_tag_to_utf8(const char *tag, int length)
+{
+	const char *utf8 = pg_server_to_any(tag, length, PG_UTF8);
+	int			size = utf8 == tag ? length : (int) strlen(utf8);
+
+	if (size == 0 || size >= SEGMENT_TAG_SIZE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid segment tag"),
+				 errdetail("A tag has from 1 to %d bytes in UTF-8; this one has %d.",
+						   SEGMENT_TAG_SIZE - 1, size)));
+	return pnstrdup(utf8, size);
+}
+
+/*
+ * What the encoding of this database does not have becomes a question mark: a
+ * message or a view is not to fail for it.
+ */
+const char *
+segment_text_to_server(const char *utf8)
+{
+	int			length = (int) strlen(utf8);
+	int			encoding = GetDatabaseEncoding();
+	Oid			conversion;
+	unsigned char *result;
+
+	if (encoding == PG_UTF8 || encoding == PG_SQL_ASCII)
+		return utf8;
+	conversion = FindDefaultConversionProc(PG_UTF8, encoding);
+	result = palloc((Size) length * MAX_CONVERSION_GROWTH + 1);
+	if (OidIsValid(conversion) &&
+		pg_do_encoding_conversion_buf(conversion, PG_UTF8, encoding,
+									  (unsigned char *) unconstify(char *, utf8), length,
+									  result, length * MAX_CONVERSION_GROWTH + 1,
+									  true) == length)
+		return (char *) result;
+
+	strcpy((char *) result, utf8);
+	for (int i = 0; i < length; i++)
+	{
+		if (IS_HIGHBIT_SET(result[i]))
+			result[i] = '?';
+	}
+	return (char *) result;
+}
+
+void
+segment_require(void)
+{
+	shmem_require("draw numbers from segments");
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot use segments during recovery"),
+				 errdetail("The background worker, which fetches them, runs on a primary server only."),
+				 errhint("Draw numbers on the primary server.")));
+
+	if (!IsUnderPostmaster || IsBinaryUpgrade)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot use segments in this mode"),
+				 errdetail("In single-user mode and in pg_upgrade there is no background worker to fetch them.")));
+}
+
+void
+segment_report_missing(const char *utf8)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("segment tag \"%s\" does not exist", segment_text_to_server(utf8)),
+			 snowflake_registry[0] != '\0' ?
+			 errdetail("The registry does not have it.") :
+			 errdetail("The home database does not have it."),
+			 errhint("Create it with snowflake_segment_create().")));
+}
+
+/* What is found when there are no numbers at once. */
+typedef struct Look
+{
+	enum
+	{
+		LOOK_TAKE,				/* there are some now */
+		LOOK_WAIT,
+		LOOK_MISSING,
+		LOOK_ENDED,
+		LOOK_FULL,
+		LOOK_CLOSING
+	}			found;
+	int64		max_value;
+	char		error[SEGMENT_MESSAGE_SIZE];
+
+	/* From which answer on it counts: one that was asked for after the call. */
+	Segment    *segment;
+	uint32		serial;
+	uint32		answer;
+} Look;
+
+/*
+ * See what there is of a tag, and ask for what there is not.
+ */
+static void
+look_at(const char *utf8, SegmentHandle *handle, Look *look)
+{
+	Segments   *segments = &shared->segments;
+	Segment    *segment = NULL;
+	uint32		serial;
+
+	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
+	if (!segments->is_closing)
+	{
+		segment = segment_find(utf8);
+		if (segment == NULL)
+			segment = make_entry(utf8);
+	}
+	if (segment == NULL)
+	{
+		look->found = segments->is_closing ? LOOK_CLOSING : LOOK_FULL;
+		LWLockRelease(segments->lock);
+		return;
+	}
+
+	serial = pg_atomic_read_u32(&segment->serial);
+	if (look->segment != segment || look->serial != serial)
+	{
+		look->segment = segment;
+		look->serial = serial;
+		look->answer = segment->answers + 1 + segment->in_flight;
+	}
+
+	advance(segment);
+	look->max_value = segment->max_value;
+	strlcpy(look->error, segments->error[0] != '\0' ? segments->error :
+			segment->is_failing ? segment->error : "", sizeof(look->error));
+	if (!is_exhausted(segment, pg_atomic_read_u64(&segment->word)))
+		look->found = LOOK_TAKE;
+	else if ((int32) (segment->answers - look->answer) < 0)
+		look->found = LOOK_WAIT;
+	else if (segment->state == SEGMENT_MISSING)
+		look->found = LOOK_MISSING;
+	else if (segment->state == SEGMENT_ENDED)
+		look->found = LOOK_ENDED;
+	else
+		look->found = LOOK_WAIT;
+	LWLockRelease(segments->lock);
+
+	handle->segment = segment;
+	handle->serial = serial;
+	if (look->found == LOOK_WAIT)
+		ask(segment);
+}
+
+static void
+count_wait(const Look *look, uint64 wait_us)
+{
+	LWLockAcquire(shared->segments.lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&look->segment->serial) == look->serial)
+	{
+		look->segment->waits++;
+		look->segment->wait_us += wait_us;
+	}
+	LWLockRelease(shared->segments.lock);
+}
+
+/*
+ * Why is there none yet?
+ */
+static const char *
+wait_detail(const Look *look)
+{
+	char	   *detail;
+	char	   *hint;
+
+	if (look->error[0] != '\0')
+		return segment_text_to_server(look->error);
+	if (reserve_worker_state(&detail, &hint) >= WORKER_ABSENT)
+		return detail;
+	return "The background worker has not fetched one yet.";
+}
+
+/*
+ * Sleep until the worker has an answer, or for a while.
+ */
+static void
+wait_for_segment(const char *utf8, const Look *look, Wait *wait)
+{
+	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		ms;
+	uint64		left_out;
+
+	CHECK_FOR_INTERRUPTS();
+	if (left_ms <= 0)
+	{
+		count_wait(look, snowflake_max_wait * UINT64CONST(1000));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot draw a number of segment tag \"%s\": no segment came in time",
+						segment_text_to_server(utf8)),
+				 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
+						   wait_detail(look), snowflake_max_wait),
+				 errhint("The background worker goes on trying. See the view pg_stat_snowflake_segments.")));
+	}
+
+	if (wait_is_long(wait, WAIT_SEGMENT, &ms, &left_out))
+		ereport(LOG,
+				(errmsg("process %d still waits for a segment of tag \"%s\" after " INT64_FORMAT " ms",
+						MyProcPid, segment_text_to_server(utf8), ms),
+				 errdetail("%s%s", wait_detail(look), alarm_left_out(left_out))));
+
+	wait_begin(wait, WAIT_SEGMENT);
+	(void) ConditionVariableTimedSleep(&shared->segments.changed,
+									   Min(left_ms, WAIT_SLICE_MS),
+									   wait_event(WAIT_SEGMENT));
+	wait_end(wait, WAIT_SEGMENT);
+}
+
+/*
+ * Where the call before has not left a handle that numbers can be taken with.
+ */
+static pg_noinline uint64
+take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
+			int64 *first, int64 *delta)
+{
+	Wait		wait = {0};
+	Look		look = {0};
+	const char *utf8;
+	uint64		count;
+
+	/* what it is of is not known until this has succeeded */
+	handle->length = -1;
+	segment_require();
+	utf8 = segment_tag_to_utf8(tag, length);
+
+	count = recall(utf8, handle) && segment_is_valid() ? take(handle, want, first, delta) : 0;
+	if (count == 0)
+	{
+		ConditionVariablePrepareToSleep(&shared->segments.changed);
+		for (;;)
+		{
+			look_at(utf8, handle, &look);
+			if (look.found == LOOK_TAKE)
+			{
+				if (segment_is_valid())
+				{
+					count = take(handle, want, first, delta);
+					if (count > 0)
+						break;
+					continue;
+				}
+				wait_wake_worker(&shared->segments.requested);
+			}
+			if (look.found == LOOK_MISSING)
+				segment_report_missing(utf8);
+			if (look.found == LOOK_ENDED)
+				ereport(ERROR,
+						(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+						 errmsg("segment tag \"%s\" has no numbers left",
+								segment_text_to_server(utf8)),
+						 errdetail("All up to its maximum value, " INT64_FORMAT ", were given out to servers.",
+								   look.max_value),
+						 errhint("Raise it with snowflake_segment_alter().")));
+			if (look.found == LOOK_FULL)
+				ereport(ERROR,
+						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						 errmsg("cannot draw a number of segment tag \"%s\": too many tags are in use",
+								segment_text_to_server(utf8)),
+						 errdetail("This server has memory for \"snowflake.max_segment_tags\", %d.",
+								   shared->nsegments),
+						 errhint("Raise that setting and restart the server.")));
+			if (look.found == LOOK_CLOSING)
+				ereport(ERROR,
+						(errcode(ERRCODE_ADMIN_SHUTDOWN),
+						 errmsg("cannot draw a number of segment tag \"%s\": the server is shutting down",
+								segment_text_to_server(utf8))));
+			wait_for_segment(utf8, &look, &wait);
+		}
+		ConditionVariableCancelSleep();
+		if (wait.counted[WAIT_SEGMENT])
+			count_wait(&look, snowflake_max_wait * UINT64CONST(1000) - wait_left_us(&wait));
+		remember(utf8, handle);
+	}
+
+	/* for the next call */
+	handle->length = length;
+	if (length <= (int) sizeof(handle->tag))
+		memcpy(handle->tag, tag, length);
+	return count;
+}
+
+uint64
+segment_take(SegmentHandle *handle, const char *tag, int length, uint64 want,
+			 int64 *first, int64 *delta)
+{
+	if (likely(handle->segment != NULL && handle->length == length &&
+			   length <= (int) sizeof(handle->tag) &&
+			   memcmp(handle->tag, tag, length) == 0 && segment_is_valid()))
+	{
+		uint64		count = take(handle, want, first, delta);
+
+		if (likely(count > 0))
+			return count;
+	}
+	return take_slowly(handle, tag, length, want, first, delta);
+}

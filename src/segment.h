@@ -1,0 +1,122 @@
+/*-------------------------------------------------------------------------
+ *
+ * segment.h
+ *		Short, dense numbers, out of segments that the registry gives.
+ *
+ * Leaf's segment mode, with TinyID's delta and remainder.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_SEGMENT_H
+#define SNOWFLAKE_SEGMENT_H
+
+#include "settings.h"
+#include "shmem.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * For who draws numbers
+ */
+
+/* What a call of the SQL function remembers for the next one, zeroed before. */
+typedef struct SegmentHandle
+{
+	Segment    *segment;		/* NULL for nothing */
+	uint32		serial;
+	int			length;
+	char		tag[SEGMENT_TAG_SIZE];	/* as it was given */
+} SegmentHandle;
+
+/*
+ * Take up to "want" numbers of a tag, which is given in the encoding of the
+ * database.  Returns how many, the first, and what there is from one to the
+ * next.  May wait for the worker, up to max_wait, and can be interrupted.
+ * Raises an ERROR when there is no such tag, when it has no numbers left, or
+ * when none came in time.
+ */
+extern uint64 segment_take(SegmentHandle *handle, const char *tag, int length,
+						   uint64 want, int64 *first, int64 *delta);
+
+/*
+ * A tag in UTF-8, as shared memory and the registry have it; an ERROR when it
+ * is too long or empty.  And back, for a message.
+ */
+extern const char *segment_tag_to_utf8(const char *tag, int length);
+extern const char *segment_text_to_server(const char *utf8);
+
+/* An ERROR where no segment can be had from this server. */
+extern void segment_require(void);
+
+/* Raise the ERROR that there is no such tag. */
+extern void segment_report_missing(const char *utf8);
+
+/*
+ * Create, alter or drop a tag, by way of the worker.  As segment_take().
+ */
+extern void segment_command(SegmentCommandKind kind, const char *tag, int length,
+							const SegmentOptions *options);
+
+/* May numbers be taken now, if there are any? */
+extern bool segment_is_valid(void);
+
+/*
+ * For the worker and the statistics, with Segments.lock held.
+ */
+
+/* The entry of a tag, in UTF-8; NULL for none. */
+extern Segment *segment_find(const char *utf8);
+
+/* How many numbers of the buffer in use are gone; false when none is in use. */
+extern bool segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from,
+						 int64 *to, uint32 *used);
+
+/* The buffer that is not in use. */
+extern int	segment_spare(Segment *segment);
+
+/* Is it time for another segment? */
+extern bool segment_runs_out(Segment *segment);
+
+/* Numbers may be taken out of this span, from the next buffer on. */
+extern void segment_put(Segment *segment, int64 from, int64 to);
+
+/*
+ * Let nobody take from it any more.  Returns false when nothing was in use,
+ * else how many numbers of the buffer in use had been taken.
+ */
+extern bool segment_close(Segment *segment, uint32 *used);
+
+/* Close it, and forget what is known of its incarnation. */
+extern void segment_forget(Segment *segment, SegmentState state);
+
+/* All numbers that were taken of it since the server's start. */
+extern uint64 segment_issued(Segment *segment);
+
+/*
+ * The worker's part
+ */
+
+/* The connection to the registry for segments. */
+extern struct Link segment_link;
+
+/*
+ * When the home database is to be asked for something, on the steady clock;
+ * PG_INT64_MAX for not at all.
+ */
+extern int64 segment_due_at_home(void);
+
+/* Ask it.  Raises an ERROR when that fails. */
+extern void segment_serve_at_home(void);
+
+/* Let who waits know of an ERROR; false when it is not that one. */
+extern bool segment_note_error(const ErrorData *edata);
+
+/* In a worker that begins: one before it may have ended at any point. */
+extern void segment_begin(void);
+
+/* The server stops: give back what is left. */
+extern void segment_keep_at_exit(void);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_SEGMENT_H */
