@@ -56,7 +56,8 @@ restart_after_crash = on
 CONF
 
 # A running registry, in the database "postgres": a server that need not have
-# the library preloaded, and a role that may do nothing but lease a number.
+# the library preloaded, and a role that may do nothing but lease a number, and
+# take segments and make tags.
 sub new_registry
 {
 	my ($name, $conf, %init) = @_;
@@ -82,9 +83,11 @@ sub make_registry
 	  if $dbname ne 'postgres';
 	$registry->safe_psql($dbname, <<'SQL');
 CREATE EXTENSION snowflake_registry;
-DO $$BEGIN
-	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO snowflake_server', 'snowflake_lease_node'::regproc::regprocedure);
-END$$;
+CREATE EXTENSION snowflake_segments;
+SELECT format('GRANT EXECUTE ON FUNCTION %s TO snowflake_server', p.oid::regprocedure)
+FROM pg_proc AS p
+WHERE p.proname IN ('snowflake_lease_node', 'snowflake_take_segments', 'snowflake_keep_segments',
+                    'snowflake_make_segment', 'snowflake_change_segment', 'snowflake_remove_segment') \gexec
 SQL
 	return;
 }
