@@ -128,7 +128,7 @@ say "# TAP"
 		prove -v -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
 	echo "$status" >"$work/tap.status"
 } | tee "$work/tap.log" |
-	awk '/^# [0-9]+ IDs drawn/ || !/^(ok|#|[0-9]+\.\.) ?|^$/ {print; fflush()}' || true
+	awk '/^# [0-9]+ (IDs|numbers) drawn/ || !/^(ok|#|[0-9]+\.\.) ?|^$/ {print; fflush()}' || true
 status=$(cat "$work/tap.status")
 [ "$status" -eq 0 ] || grep -A 8 '^not ok' "$work/tap.log" || true
 count "$work/tap.log" '^ok ' '^not ok ' "$status"
