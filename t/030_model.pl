@@ -1,6 +1,6 @@
-# The protocols of the durable mark and of leased node numbers, in all orders of
-# their steps: the model checker spin goes through every state of mark.pml and
-# of lease.pml.  It must find no ID issued twice, and it must find one as soon
+# The protocols of the durable mark, of leased node numbers and of segments, in
+# all orders of their steps: the model checker spin goes through every state of
+# mark.pml, lease.pml, segment.pml and segment_registry.pml.  It must find no ID issued twice, and it must find one as soon
 # as a protocol lacks any of its parts.
 
 use strict;
@@ -233,5 +233,62 @@ foreach my $fence (
 	  or show($result);
 	holds("unique: $name", @macros, 'UNIQUE_ONLY');
 }
+
+#
+# Segments within a server
+#
+use_model('segment');
+
+# A broken protocol shows by any assertion: of another tag, or who sleeps for
+# ever.
+sub fails_model
+{
+	my ($name, $pattern, @macros) = @_;
+	my $result = check($name, @macros);
+
+	like($result->{assertion} // '', $pattern, "rejected: $name")
+	  or show($result);
+	return;
+}
+
+holds('segments, and a server that stops', 'KEEP', 'GENERATIONS=2');
+holds('segments, and the entry is another tag\'s', 'REUSE', 'KEEP', 'SERIALS=2', 'GENERATIONS=2');
+holds('segments, and who waits for them', 'WAKING', 'GENERATIONS=2');
+rejected('a number is taken whatever the generation', 'GONE_ONLY');
+rejected('the word is not closed', 'KEEP', 'NO_CLOSE');
+rejected('what is kept is read before the word is closed', 'KEEP', 'KEEP_READ');
+fails_model('the serial is not looked at', qr/tag/, 'REUSE', 'SERIALS=2', 'GENERATIONS=3', 'NO_SERIAL');
+fails_model('who asks does not exchange', qr/waits/, 'WAKING', 'GENERATIONS=2', 'WAKE_LATE');
+fails_model('sleep is prepared after the look', qr/waits/, 'WAKING', 'GENERATIONS=2', 'PREPARE_LATE');
+fails_model('the worker forgets what it has cleared', qr/waits/, 'WAKING', 'GENERATIONS=2', 'FORGET_CLEARED');
+fails_model('a report clears what it has not seen', qr/asked/, 'WAKING', 'POLL', 'GENERATIONS=2', 'CLEAR_UNREAD');
+
+#
+# Segments of several servers
+#
+use_model('segment_registry');
+
+my @promoted = ('PROMOTION=1', 'TIMES=4');
+holds('segments of two servers', 'TIMES=1', 'DROP', 'LATE');
+holds('segments, and the registry is promoted', @promoted, 'LATE');
+issues('after a promotion, from a segment', 'promoted', @promoted);
+issues('that were kept', 'was_kept', 'TIMES=1');
+
+rejected('an answer counts before the commit', 'TIMES=1', 'EARLY_ANSWER');
+rejected('what was kept is claimed and stays', 'TIMES=1', 'CLAIM_STAYS');
+rejected('a server goes on with what it keeps', 'TIMES=1', 'DRAW_AFTER_KEEP');
+rejected('a tag that is dropped leaves nothing', 'TIMES=1', 'DROP', 'NO_TOMBSTONE');
+rejected('no closing after a promotion, segments', @promoted, 'NO_CLOSING');
+rejected('what was kept stays after a promotion', @promoted, 'KEPT_STAYS');
+rejected('servers do not report', @promoted, 'NO_REPORT');
+rejected('servers have no deadline', @promoted, 'NO_DEADLINE');
+rejected('the deadline counts from the answer', @promoted, 'FROM_ANSWER');
+rejected('a server that was away forgets nothing', @promoted, 'NO_FORGET');
+rejected('a server heeds another place that it did not tell all', @promoted, 'HEED_ANYWHERE');
+rejected('a server keeps what it had in another place', @promoted, 'KEEP_ANYWHERE');
+
+# What the documentation says that it does not cover.
+rejected('a tag is dropped when the registry is promoted', @promoted, 'DROP');
+rejected('a server that has drawn lost numbers does not report', @promoted, 'ISOLATED');
 
 done_testing();
