@@ -30,6 +30,21 @@ WITH line (section, figure, base, aim_of, op, aim) AS (
     ('parallel', 'nextval(''a_sequence''), 2 backends, million a second', 'nextval(''a_sequence''), 1 backend, million a second', NULL, NULL, NULL)
 
     UNION ALL
+    (SELECT section, figure, base, aim_of, op, aim
+     FROM unnest(ARRAY['home', 'registry']) AS section,
+          (VALUES
+           (1, 'empty_call(), ns a call', NULL, NULL, NULL, NULL::float8),
+           (2, 'clock_timestamp(), ns a call', NULL, NULL, NULL, NULL),
+           (3, 'snowflake_nextval(), ns a call', NULL, NULL, NULL, NULL),
+           (4, 'snowflake_segment_nextval(''bench''), ns a call', 'snowflake_nextval(), ns a call', 'ratio', '<=', 2),
+           (5, 'nextval(''cache_1''), ns a call', 'snowflake_segment_nextval(''bench''), ns a call', 'ratio', '>=', 2),
+           (6, 'nextval(''cache_32''), ns a call', 'snowflake_segment_nextval(''bench''), ns a call', NULL, NULL, NULL),
+           (7, 'nextval(''cache_1000''), ns a call', 'snowflake_segment_nextval(''bench''), ns a call', NULL, NULL, NULL),
+           (8, 'snowflake_segment_nextval(''bench'', 1000), ns a number', 'snowflake_segment_nextval(''bench''), ns a call', NULL, NULL, NULL))
+           AS l (ord, figure, base, aim_of, op, aim)
+     ORDER BY section, ord)
+
+    UNION ALL
     (SELECT 'ranges', shape || form, CASE form WHEN ', <@, ms' THEN shape || ', by hand, ms' END,
             CASE form WHEN ', <@, ms' THEN 'ratio' END, '<=', 1.02
      FROM unnest(ARRAY['1 row of a minute', 'an hour, count(*)', 'an hour, sum(n)',
