@@ -97,8 +97,8 @@ check_segments(CheckState *state)
 		check_row(state, "warning", segment_text_to_server(error));
 	if (is_nearly_all(ntags, shared->nsegments))
 		check_row(state, "warning",
-				  psprintf("Numbers of %d tags are drawn here; \"snowflake.max_segment_tags\" allows %d.",
+				  psprintf("Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",
 						   ntags, shared->nsegments));
 	if (state->nrows == 0)
-		check_row(state, "ok", psprintf("Numbers of %d tags are drawn here.", ntags));
+		check_row(state, "ok", psprintf("Tags in use: %d.", ntags));
 }

@@ -164,9 +164,9 @@ SQL
 $node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('a')|);
 is(check($node, 'segments'), 'warning|Of tag "a" numbers up to 1000 of 1111 are given out to servers.', 'nine tenths of all numbers');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_alter('a', max_value => 1112), snowflake_segment_nextval('a')|);
-is(check($node, 'segments'), 'ok|Numbers of 1 tags are drawn here.', 'less than that');
+is(check($node, 'segments'), 'ok|Tags in use: 1.', 'less than that');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('b')|);
-is(check($node, 'segments'), 'warning|Numbers of 2 tags are drawn here; "snowflake.max_segment_tags" allows 2.', 'as many tags as can be');
+is(check($node, 'segments'), 'warning|Tags in use: 2. "snowflake.max_segment_tags" allows 2.', 'as many tags as can be');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_drop('b')|);
 $node->safe_psql('postgres', q|SELECT count(*) FROM snowflake_segment_nextval('a', 110)|);
 says($node, 'segments', qr/^warning\|Of tag "a" all numbers up to its maximum value, 1112, are given out to servers\. Raise it with snowflake_segment_alter\(\)\.$/,
@@ -182,7 +182,7 @@ says($node, 'segments', qr/^error\|Of tag "a" no segment could be fetched\. The 
 	'a fetch that fails');
 $locker->query_safe('ROLLBACK');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('a')|);
-is(check($node, 'segments'), 'ok|Numbers of 1 tags are drawn here.', 'and does not any more');
+is(check($node, 'segments'), 'ok|Tags in use: 1.', 'and does not any more');
 restart_with('');
 
 #
