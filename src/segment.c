@@ -77,7 +77,7 @@ static bool
 is_spare(Segment *segment)
 {
 	return segment->state == SEGMENT_MISSING ||
-		(segment->state == SEGMENT_NEW && segment->error[0] != '\0' &&
+		(segment->state == SEGMENT_NEW && segment->is_failing &&
 		 !segment->in_flight && pg_atomic_read_u32(&segment->asked) == 0);
 }
 
