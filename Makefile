@@ -20,6 +20,7 @@ OBJS = \
 	src/funcs.o \
 	src/generator.o \
 	src/home.o \
+	src/key.o \
 	src/layout.o \
 	src/lease.o \
 	src/lifetime.o \
@@ -71,7 +72,7 @@ src/check.o: snowflake.control
 
 # What is pure C, for libFuzzer.  Not position independent: at some addresses
 # that Linux may choose, the address sanitizer of clang before 17 cannot start.
-FUZZED = src/codec.c src/dialect.c src/layout.c
+FUZZED = src/codec.c src/dialect.c src/key.c src/layout.c
 
 fuzz: t/fuzz.c $(FUZZED) $(wildcard src/*.h)
 	$(or $(CLANG),clang) -std=gnu11 -g -O1 -Wall -Wextra -no-pie \

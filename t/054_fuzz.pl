@@ -114,5 +114,15 @@ found('a number past 2^63 - 1',
 	'src/codec.c', 'number > (INT64_MAX - value) / codec->base', '0');
 found('two texts of one ID',
 	'src/codec.c', 'value == 0 && i == 0 && len > 1', '0');
+found('a key of the month 13',
+	'src/key.c', '{"month", 2, 1, 12}', '{"month", 2, 1, 13}');
+found('a key of the 29th of February in all years',
+	'src/key.c', 'days[month - 1] + (month == 2 && year % 4 == 0)', 'days[month - 1] + (month == 2)');
+found('a key with more behind it',
+	'src/key.c', 'if (reader.pos < len)', 'if (0)');
+found('a key that ends in a field',
+	'src/key.c', 'if (reader->pos == reader->len)', 'if (0)');
+found('a key of another database than its table',
+	'src/key.c', 'f == KEY_TABLE &&', 'f == KEY_FIELDS &&');
 
 done_testing();

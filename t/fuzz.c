@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz.c
- *		What is pure C (layout.c, dialect.c, codec.c), with inputs made by libFuzzer.
+ *		What is pure C (layout.c, dialect.c, codec.c, key.c), with inputs made by
+ *		libFuzzer.
  *
  * Built and run for ten minutes by
  *
@@ -20,9 +21,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "codec.h"
 #include "dialect.h"
+#include "key.h"
 #include "layout.h"
 
 #define lengthof(array) (sizeof(array) / sizeof((array)[0]))
@@ -466,6 +469,309 @@ codec_name(Input *in)
 }
 
 /*
+ * Business keys
+ */
+
+static int64_t
+largest_of_width(int width)
+{
+	int64_t		power = 1;
+
+	while (width-- > 0)
+		power *= 10;
+	return power - 1;
+}
+
+/* A format of any fields, and whether it is one. */
+static bool
+take_key_format(Input *in, KeyFormat *format)
+{
+	size_t		prefix_len = take(in, 1) % (KEY_MAX_PREFIX + 1);
+	bool		fits = prefix_len > 0;
+	KeyError	error;
+	bool		valid;
+
+	memset(format, 0, sizeof(*format));
+	for (size_t i = 0; i < prefix_len; i++)
+	{
+		format->prefix[i] = "UDabzZ9-"[take(in, 1) % 8];
+		fits &= isalpha((unsigned char) format->prefix[i]) != 0;
+	}
+	for (int f = 0; f < KEY_FIELDS; f++)
+	{
+		int			widest = f == KEY_SEQUENCE ? 18 : 9;
+		int			width = (int) (take(in, 1) % (widest + 2));
+
+		if (f == KEY_PREFIX)
+			width = (int) prefix_len;
+		else if (f == KEY_TIME)
+			width = KEY_TIME_WIDTH;
+		else
+		{
+			format->max[f] = (int64_t) take(in, 4);
+			if (width <= widest && take(in, 1) % 16 > 0)
+				format->max[f] %= largest_of_width(width) + 1;
+			fits &= width <= widest && format->max[f] <= largest_of_width(width);
+		}
+		format->width[f] = width;
+	}
+	format->tables_per_db = (int64_t) take(in, 2) + 1;
+
+	valid = key_format_is_valid(format, &error);
+	CHECK(valid == fits);
+	CHECK(valid || memchr(error.message, '\0', sizeof(error.message)) != NULL);
+
+	/* as the databases are as many as the tables are in */
+	format->max[KEY_DATABASE] = format->max[KEY_TABLE] / format->tables_per_db;
+	return valid && key_format_is_valid(format, &error);
+}
+
+/* A key of any numbers, as a text. */
+static size_t
+take_key(Input *in, const KeyFormat *format, Key *key, char str[KEY_MAX_LENGTH])
+{
+	size_t		len;
+
+	memset(key, 0, sizeof(*key));
+	for (int f = KEY_DATABASE; f < KEY_FIELDS; f++)
+		key->number[f] = (int64_t) (take(in, 8) % ((uint64_t) format->max[f] + 1));
+	key->number[KEY_VERSION] = format->max[KEY_VERSION];
+	key->number[KEY_TIME] = (int64_t) (take(in, 8) % (KEY_MAX_TIME + 1));
+	key->number[KEY_DATABASE] = key->number[KEY_TABLE] / format->tables_per_db;
+
+	len = key_write(format, key, str);
+	CHECK(len == key_length(format) && len <= KEY_MAX_LENGTH);
+	return len;
+}
+
+/* The calendar of the C library. */
+static void
+print_key_time(int64_t time, char str[64])
+{
+	time_t		seconds = 946684800 + time / 1000;
+	struct tm	tm;
+
+	CHECK(gmtime_r(&seconds, &tm) != NULL);
+	snprintf(str, 64, "%02d%02d%02d%02d%02d%02d%03d", tm.tm_year % 100,
+			 tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+			 (int) (time % 1000));
+}
+
+/*
+ * An order number as it was published, with two tables in each database so that
+ * the route does not matter; a hash of FNV's authors.
+ */
+static void
+check_published(void)
+{
+	static const char published[] = "UD000000011902261230103345300002";
+	KeyFormat	format = {
+		.prefix = "UD",
+		.width = {2, 2, 4, 2, 15, 2, 5},
+		.max = {0, 1, 3, 1, 0, 99, 99999},
+		.tables_per_db = 2
+	};
+	Key			key = {{0, 0, 0, 1, 0, 53, 2}};
+	KeyError	error;
+	char		str[KEY_MAX_LENGTH];
+	int64_t		table;
+
+	/* 2019-02-26 12:30:10.334 */
+	key.number[KEY_TIME] = (INT64_C(1551184210) - 946684800) * 1000 + 334;
+	CHECK(key_format_is_valid(&format, &error));
+	CHECK(key_write(&format, &key, str) == strlen(published));
+	CHECK(memcmp(str, published, strlen(published)) == 0);
+
+	CHECK(key_route_codes("foobar", 6, INT64_C(1) << 31, &table, &error));
+	CHECK(table == (UINT64_C(0x85944171F73967E8) & INT32_MAX));
+}
+
+/* The numbers of any key: printed one after the other, and read from that. */
+static bool
+key_numbers(Input *in)
+{
+	KeyFormat	format;
+	Key			key;
+	Key			again;
+	KeyError	error;
+	char		str[KEY_MAX_LENGTH];
+	char		expected[KEY_MAX_LENGTH + 1];
+	size_t		len;
+	size_t		end;
+	int64_t		version;
+
+	if (!take_key_format(in, &format))
+		return false;
+	len = take_key(in, &format, &key, str);
+
+	end = (size_t) sprintf(expected, "%s", format.prefix);
+	for (int f = KEY_DATABASE; f < KEY_FIELDS; f++)
+	{
+		char		digits[64];
+
+		if (f == KEY_TIME)
+			print_key_time(key.number[f], digits);
+		else if (format.width[f] > 0)
+			snprintf(digits, sizeof(digits), "%0*lld", format.width[f],
+					 (long long) key.number[f]);
+		else
+			digits[0] = '\0';
+		CHECK(strlen(digits) == (size_t) format.width[f]);
+		end += (size_t) sprintf(expected + end, "%s", digits);
+	}
+	CHECK(end == len && memcmp(expected, str, len) == 0);
+
+	CHECK(key_prefix_length(str, len) == strlen(format.prefix));
+	CHECK(key_read_version(&format, str, len, &version));
+	CHECK(version == format.max[KEY_VERSION]);
+	CHECK(key_read(&format, str, len, &again, &error));
+	CHECK(memcmp(&again, &key, sizeof(key)) == 0);
+	return true;
+}
+
+/* Is a text a key, by all that is asked of one?  It is of the right length. */
+static bool
+is_key(const KeyFormat *format, const char *str, size_t len)
+{
+	int64_t		number[KEY_FIELDS] = {0};
+	size_t		pos = strlen(format->prefix);
+
+	if (memcmp(str, format->prefix, pos) != 0 ||
+		!key_is_number(str + pos, len - pos))
+		return false;
+	for (int f = KEY_DATABASE; f < KEY_FIELDS; f++)
+	{
+		char		digits[64] = "0";
+
+		memcpy(digits, str + pos, format->width[f]);
+		pos += format->width[f];
+		number[f] = strtoll(digits, NULL, 10);
+		if (f == KEY_TIME)
+		{
+			struct tm	tm = {0};
+			char		again[64];
+			int			ms;
+
+			CHECK(sscanf(digits, "%2d%2d%2d%2d%2d%2d%3d", &tm.tm_year, &tm.tm_mon,
+						 &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms) == 7);
+			tm.tm_year += 100;
+			tm.tm_mon -= 1;
+			number[f] = ((int64_t) timegm(&tm) - 946684800) * 1000 + ms;
+			if (number[f] < 0 || number[f] > KEY_MAX_TIME)
+				return false;
+			print_key_time(number[f], again);
+			if (strcmp(digits, again) != 0)
+				return false;
+		}
+		else if (number[f] > format->max[f])
+			return false;
+	}
+	return number[KEY_VERSION] == format->max[KEY_VERSION] &&
+		number[KEY_DATABASE] == number[KEY_TABLE] / format->tables_per_db;
+}
+
+/*
+ * A key with any part of it replaced by any text: one that is written the same
+ * when it is read, or a place that is wrong, and none before it.
+ */
+static bool
+key_text(Input *in)
+{
+	KeyFormat	format;
+	Key			key;
+	KeyError	error;
+	char		whole[KEY_MAX_LENGTH];
+	char		again[KEY_MAX_LENGTH];
+	size_t		whole_len;
+	size_t		from;
+	size_t		cut;
+	size_t		len;
+	size_t		right;
+	char	   *str;
+	bool		valid;
+	int64_t		version;
+
+	if (!take_key_format(in, &format))
+		return false;
+	whole_len = take_key(in, &format, &key, whole);
+	from = take(in, 1) % (whole_len + 1);
+	cut = take(in, 1) % (whole_len - from + 1);
+	if (take(in, 1) % 2 && cut > in->size)
+		cut = in->size;			/* mostly of the same length */
+	len = whole_len - cut + in->size;
+	str = malloc(len > 0 ? len : 1);
+	memcpy(str, whole, from);
+	memcpy(str + from, in->data, in->size);
+	memcpy(str + from + in->size, whole + from + cut, whole_len - from - cut);
+
+	valid = key_read(&format, str, len, &key, &error);
+	CHECK(valid == (len == whole_len && is_key(&format, str, len)));
+	if (valid)
+	{
+		CHECK(key_write(&format, &key, again) == len);
+		CHECK(memcmp(again, str, len) == 0);
+		CHECK(key_read_version(&format, str, len, &version));
+		CHECK(version == format.max[KEY_VERSION]);
+	}
+	else
+	{
+		CHECK(memchr(error.message, '\0', sizeof(error.message)) != NULL);
+		CHECK(error.message[0] != '\0');
+
+		/* the first character that cannot be there is not before it */
+		for (right = 0; right < len && right < whole_len; right++)
+		{
+			if (right < strlen(format.prefix) ? str[right] != format.prefix[right] :
+				str[right] < '0' || str[right] > '9')
+				break;
+		}
+		CHECK(error.position >= 1 && error.position <= right + 1);
+
+		/* what follows the fault does not matter */
+		if (error.position < len && error.position > right)
+		{
+			size_t		position = error.position;
+
+			CHECK(!key_read(&format, str, position, &key, &error));
+			CHECK(error.position == position);
+		}
+	}
+	free(str);
+	return valid;
+}
+
+/* Any text as a route. */
+static bool
+key_route(Input *in)
+{
+	int64_t		tables = (int64_t) (take(in, 4) % INT32_MAX) + 1;
+	const char *str = (const char *) in->data;
+	size_t		len = in->size;
+	int64_t		table = -1;
+	KeyError	error;
+	size_t		digits = 0;
+	size_t		ascii = 0;
+	bool		valid;
+	unsigned __int128 number = 0;
+
+	for (; digits < len && str[digits] >= '0' && str[digits] <= '9'; digits++)
+		number = number * 10 + (str[digits] - '0');
+	CHECK(key_is_number(str, len) == (len > 0 && digits == len));
+	if (len > 0 && digits == len && len <= 38)
+		CHECK(key_route_number(str, len, tables) == (int64_t) (number % tables));
+
+	while (ascii < len && in->data[ascii] < 0x80)
+		ascii++;
+	valid = key_route_codes(str, len, tables, &table, &error);
+	CHECK(valid == (len > 0 && ascii == len));
+	if (valid)
+		CHECK(table >= 0 && table < tables);
+	else
+		CHECK(error.position == ascii + 1);
+	return valid;
+}
+
+/*
  * libFuzzer's entry points
  */
 
@@ -480,6 +786,9 @@ static const struct
 	{"codec_text", codec_text},
 	{"codec_id", codec_id},
 	{"codec_name", codec_name},
+	{"key_numbers", key_numbers},
+	{"key_text", key_text},
+	{"key_route", key_route},
 };
 
 static unsigned long runs[lengthof(targets)];
@@ -498,6 +807,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	(void) argc;
 	(void) argv;
+	check_published();
 	return atexit(report);
 }
 

@@ -1,0 +1,120 @@
+/*-------------------------------------------------------------------------
+ *
+ * key.h
+ *		Business keys: readable texts of a prefix and numbers of fixed widths.
+ *
+ * Pure C, see layout.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_KEY_H
+#define SNOWFLAKE_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+/* The fields of a key, in their order. */
+typedef enum KeyField
+{
+	KEY_PREFIX,
+	KEY_DATABASE,
+	KEY_TABLE,
+	KEY_VERSION,
+	KEY_TIME,
+	KEY_NODE,
+	KEY_SEQUENCE
+} KeyField;
+
+#define KEY_FIELDS (KEY_SEQUENCE + 1)
+
+/* Widths: of yyMMddHHmmssSSS, and the largest of the others. */
+#define KEY_TIME_WIDTH			15
+#define KEY_MAX_PREFIX			16
+#define KEY_MAX_NUMBER_WIDTH	9
+#define KEY_MAX_SEQUENCE_WIDTH	18
+
+#define KEY_MAX_LENGTH \
+	(KEY_MAX_PREFIX + 4 * KEY_MAX_NUMBER_WIDTH + KEY_TIME_WIDTH + \
+	 KEY_MAX_SEQUENCE_WIDTH)
+
+/* The times of a key: milliseconds since 2000, of one century. */
+#define KEY_MS_PER_DAY	INT64_C(86400000)
+#define KEY_MAX_TIME	(36525 * KEY_MS_PER_DAY - 1)
+
+/*
+ * A field of width 0 holds the number 0 only.  The version is the same in all
+ * keys of a format.
+ */
+typedef struct KeyFormat
+{
+	char		prefix[KEY_MAX_PREFIX + 1];
+	int			width[KEY_FIELDS];
+	int64_t		max[KEY_FIELDS];	/* the largest number; not of the prefix */
+	int64_t		tables_per_db;
+} KeyFormat;
+
+/* The numbers of a key; that of the prefix is not used. */
+typedef struct Key
+{
+	int64_t		number[KEY_FIELDS];
+} Key;
+
+/* What is wrong: a full sentence, for a DETAIL, and where, from 1. */
+typedef struct KeyError
+{
+	size_t		position;
+	char		message[160];
+} KeyError;
+
+extern const char *key_field_name(KeyField field);
+
+/* Can keys of the format be written and read?  The error has no position. */
+extern bool key_format_is_valid(const KeyFormat *format, KeyError *error);
+
+/*
+ * Are keys of the two told apart by no more than their versions?  They are of
+ * one prefix, and their fields are at the same places.
+ */
+extern bool key_same_widths(const KeyFormat *a, const KeyFormat *b);
+
+/* How many characters its keys have. */
+extern size_t key_length(const KeyFormat *format);
+
+/* How many letters a text begins with. */
+extern size_t key_prefix_length(const char *str, size_t len);
+
+/*
+ * Write a key, without a terminating zero.  Each number must be from 0 to the
+ * format's largest.  Returns the length.
+ */
+extern size_t key_write(const KeyFormat *format, const Key *key,
+						char str[KEY_MAX_LENGTH]);
+
+/*
+ * Read the version of a key, which may have any bytes, before it is known of
+ * which of several formats with the same prefix and widths it is.  False where
+ * there is none.
+ */
+extern bool key_read_version(const KeyFormat *format, const char *str,
+							 size_t len, int64_t *version);
+
+/* Read a text, which may have any bytes. */
+extern bool key_read(const KeyFormat *format, const char *str, size_t len,
+					 Key *key, KeyError *error);
+
+/*
+ * The table, from 0 to before tables, that a text routes to: one of digits only
+ * as the number that they are; any other by the codes of its characters, which
+ * must be ASCII, and at least one.
+ */
+extern bool key_is_number(const char *str, size_t len);
+extern int64_t key_route_number(const char *str, size_t len, int64_t tables);
+extern bool key_route_codes(const char *str, size_t len, int64_t tables,
+							int64_t *table, KeyError *error);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_KEY_H */
