@@ -21,6 +21,8 @@ OBJS = \
 	src/generator.o \
 	src/home.o \
 	src/key.o \
+	src/key_formats.o \
+	src/key_funcs.o \
 	src/layout.o \
 	src/lease.o \
 	src/lifetime.o \
@@ -48,8 +50,8 @@ PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval parse check dialects explain codec ranges partitions convert settings stats backfill mark registry segments_registry segments
-ISOLATION = sessions segment_race
+REGRESS = setup nextval parse check dialects explain codec keys ranges partitions convert settings stats backfill mark registry segments_registry segments
+ISOLATION = sessions segment_race key_formats
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 

@@ -72,7 +72,7 @@ RESET ROLE;
 SELECT count(*), bool_and(mark > snowflake_timestamp(:future)) AS after_it,
        bool_and(layout = current_setting('snowflake.layout')) AS layout,
        bool_and(epoch = current_setting('snowflake.epoch')::timestamptz) AS epoch
-FROM (SELECT format('SELECT * FROM snowflake_dumped_mark %s', extcondition[1]) AS dumped
+FROM (SELECT format('SELECT * FROM snowflake_dumped_mark %s', extcondition[array_position(extconfig, 'snowflake_dumped_mark'::regclass)]) AS dumped
       FROM pg_extension WHERE extname = 'snowflake') AS e,
      query_to_xml(dumped, true, false, '') AS x,
      XMLTABLE('/table/row' PASSING x COLUMNS mark timestamptz, layout text, epoch timestamptz);

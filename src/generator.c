@@ -77,6 +77,7 @@ typedef struct GeneratorState
 								 * first ID */
 	int			own;			/* the slot it was given */
 	int			start;			/* the slot to begin a time unit with */
+	int			nslots;			/* the slots it may draw from are below */
 	bool		can_hop;		/* may it draw from higher slots? */
 	bool		looks_at_lease; /* for each ID, as a time unit may last longer
 								 * than the lease */
@@ -153,6 +154,7 @@ prepare(void)
 		 snowflake_layout.unit_us > LONG_UNIT_US);
 	my.own = slots_acquire();
 	my.start = my.slot = my.own;
+	my.nslots = shared->nslots;
 	my.entry = BACKEND(MyProcNumber);
 }
 
@@ -337,7 +339,7 @@ next_place(uint64 *time, int *slot)
 		return;
 	}
 
-	for (int i = *slot + 1; i < shared->nslots; i++)
+	for (int i = *slot + 1; i < my.nslots; i++)
 	{
 		uint64		unit = earliest_unit(i, *time);
 
@@ -547,7 +549,7 @@ take_anywhere(uint64 want, int64 *first)
 		{
 			/* back to the own slot once that is enough, see next_place() */
 			if (my.slot == my.start ||
-				my.slot - my.start < shared->nslots - 1 - my.own)
+				my.slot - my.start < my.nslots - 1 - my.own)
 				my.start = my.own;
 			slot = my.start;
 		}
@@ -607,6 +609,28 @@ generator_take(uint64 want, int64 *first)
 			return count;
 	}
 	return take_anywhere(want, first);
+}
+
+void
+generator_stay_below(int nslots)
+{
+	Assert(nslots > 0);
+	if (my.entry == NULL)
+		prepare();
+	if (nslots >= my.nslots)
+		return;
+
+	/* slots are shared where there are more backends than slots, too */
+	my.nslots = nslots;
+	my.own %= nslots;
+	my.start = my.own;
+	if (my.slot >= nslots)
+	{
+		/* to go down takes a new time unit, even one ahead of the clock */
+		my.slot = my.own;
+		my.time++;
+		my.unit_start = PG_INT64_MAX;
+	}
 }
 
 int64

@@ -22,6 +22,13 @@ extern uint64 generator_take(uint64 want, int64 *first);
 extern int64 generator_step(void);
 
 /*
+ * Let this backend draw from worker numbers below this only, from now on until
+ * it ends.  Its IDs go on increasing, unless the worker is above the time in
+ * the layout.
+ */
+extern void generator_stay_below(int nslots);
+
+/*
  * The last ID that this backend handed out; snowflake_currval().  "alone"
  * tells an ID of snowflake_nextval() from one of a set.
  */

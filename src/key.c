@@ -60,12 +60,6 @@ enum
 	YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MILLISECOND, TIME_PARTS
 };
 
-const char *
-key_field_name(KeyField field)
-{
-	return field_names[field];
-}
-
 static bool
 is_letter(char c)
 {
@@ -137,13 +131,19 @@ key_same_widths(const KeyFormat *a, const KeyFormat *b)
 }
 
 size_t
+key_field_position(const KeyFormat *format, KeyField field)
+{
+	size_t		position = 1;
+
+	for (KeyField f = 0; f < field; f++)
+		position += format->width[f];
+	return position;
+}
+
+size_t
 key_length(const KeyFormat *format)
 {
-	size_t		len = 0;
-
-	for (KeyField f = 0; f < KEY_FIELDS; f++)
-		len += format->width[f];
-	return len;
+	return key_field_position(format, KEY_FIELDS) - 1;
 }
 
 size_t
@@ -269,7 +269,7 @@ read_number(Reader *reader, KeyField field, int width, int64_t *number)
 	for (int i = 0; i < width; i++, reader->pos++)
 	{
 		reader->error->position = reader->pos + 1;
-		if (reader->pos == reader->len)
+		if (reader->pos >= reader->len)
 		{
 			snprintf(reader->error->message, sizeof(reader->error->message),
 					 "It ends before position %zu, in the field \"%s\"; keys of this format have %zu characters.",
@@ -331,25 +331,19 @@ read_time(Reader *reader, int64_t *time)
 	return true;
 }
 
-static size_t
-field_offset(const KeyFormat *format, KeyField field)
-{
-	size_t		offset = 0;
-
-	for (KeyField f = 0; f < field; f++)
-		offset += format->width[f];
-	return offset;
-}
-
 bool
 key_read_version(const KeyFormat *format, const char *str, size_t len,
 				 int64_t *version)
 {
 	KeyError	error;
-	Reader		reader = {format, str, len, field_offset(format, KEY_VERSION), &error};
+	Reader		reader = {format, str, len, format->width[KEY_PREFIX], &error};
 
-	return reader.pos <= len &&
-		read_number(&reader, KEY_VERSION, format->width[KEY_VERSION], version);
+	for (KeyField f = KEY_DATABASE; f <= KEY_VERSION; f++)
+	{
+		if (!read_number(&reader, f, format->width[f], version))
+			return false;
+	}
+	return true;
 }
 
 bool
@@ -395,7 +389,7 @@ key_read(const KeyFormat *format, const char *str, size_t len, Key *key,
 		if (f == KEY_TABLE &&
 			key->number[KEY_DATABASE] != number / format->tables_per_db)
 		{
-			error->position = field_offset(format, KEY_DATABASE) + 1;
+			error->position = key_field_position(format, KEY_DATABASE);
 			snprintf(error->message, sizeof(error->message),
 					 "The database at position %zu is %lld, but the table %lld is in the database %lld.",
 					 error->position, (long long) key->number[KEY_DATABASE],

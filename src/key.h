@@ -69,8 +69,6 @@ typedef struct KeyError
 	char		message[160];
 } KeyError;
 
-extern const char *key_field_name(KeyField field);
-
 /* Can keys of the format be written and read?  The error has no position. */
 extern bool key_format_is_valid(const KeyFormat *format, KeyError *error);
 
@@ -80,7 +78,8 @@ extern bool key_format_is_valid(const KeyFormat *format, KeyError *error);
  */
 extern bool key_same_widths(const KeyFormat *a, const KeyFormat *b);
 
-/* How many characters its keys have. */
+/* Where a field begins in keys, from 1, and how many characters these have. */
+extern size_t key_field_position(const KeyFormat *format, KeyField field);
 extern size_t key_length(const KeyFormat *format);
 
 /* How many letters a text begins with. */
@@ -94,9 +93,9 @@ extern size_t key_write(const KeyFormat *format, const Key *key,
 						char str[KEY_MAX_LENGTH]);
 
 /*
- * Read the version of a key, which may have any bytes, before it is known of
+ * Read the version of a text, which may have any bytes, before it is known of
  * which of several formats with the same prefix and widths it is.  False where
- * there is none.
+ * it has none, or something else than digits between the prefix and that.
  */
 extern bool key_read_version(const KeyFormat *format, const char *str,
 							 size_t len, int64_t *version);

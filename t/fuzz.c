@@ -726,6 +726,11 @@ key_text(Input *in)
 				break;
 		}
 		CHECK(error.position >= 1 && error.position <= right + 1);
+		CHECK(right >= strlen(format.prefix) +
+			  format.width[KEY_DATABASE] + format.width[KEY_TABLE] +
+			  format.width[KEY_VERSION] ||
+			  right < strlen(format.prefix) ||
+			  !key_read_version(&format, str, len, &version));
 
 		/* what follows the fault does not matter */
 		if (error.position < len && error.position > right)

@@ -1,0 +1,288 @@
+-- Business keys: formats, routes, drawing, reading.
+SET timezone = 'UTC';
+SET datestyle = 'ISO, YMD';
+
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db)
+VALUES ('user', 'US', 4, 8), ('order', 'UD', 4, 8), ('refund', 'R', 2, 3);
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone)
+VALUES ('shanghai', 'SH', 4, 8, 'Asia/Shanghai');
+SELECT * FROM snowflake_key_formats ORDER BY name;
+
+-- an order number as it was published, but for its node: this server's layout has none of
+-- 53, and begins in 2020
+SELECT state, message, detail FROM error_of($$SELECT snowflake_key_parse('UD000000011902261230103345300002')$$);
+SELECT state, message, detail FROM error_of($$SELECT snowflake_key_parse('UD000000011902261230103342400002')$$);
+SELECT *, snowflake_compose(ts, node, 0, sequence::integer) = id AS same
+FROM snowflake_key_parse('UD000000012102261230103342400002');
+SELECT *, snowflake_compose(ts, node, 3, 4095) = id AS same
+FROM snowflake_key_parse('SH030031012102261230103342416383');
+
+--
+-- Routes
+--
+
+-- a number modulo the tables is the table, and that divided by the tables of each database is the database;
+-- with tables that are not databases squared, no database stays empty
+SELECT count(*) FILTER (WHERE r."table" <> n % 32 OR r.database <> r."table" / 8) AS wrong,
+       array_agg(DISTINCT r.database ORDER BY r.database) AS databases
+FROM generate_series(0, 1000) AS n, snowflake_route(n, 4, 8) AS r;
+SELECT n, r.* FROM (VALUES (0), (7), (8), (31), (32), (9223372036854775807)) v(n), snowflake_route(n, 4, 8) AS r;
+SELECT * FROM snowflake_route(9223372036854775807, 1, 2147483647);
+
+-- digits are a number, in a text too, and with any method
+SELECT t, r.*, h."table" AS hash FROM
+    (VALUES ('0'), ('42'), ('0042'), ('9223372036854775807'), ('18446744073709551617'), (repeat('9', 40))) v(t),
+    snowflake_route(t, 4, 8) AS r, snowflake_route(t, 4, 8, 'hash') AS h;
+SELECT snowflake_route('42', 4, 8) = snowflake_route(42, 4, 8) AS same;
+
+-- texts: by FNV-1a, as its authors publish it, or by the server's hash
+SELECT t, r."table", hash % 2147483647 AS expected FROM
+    (VALUES ('a', x'af63dc4c'::bigint::numeric * 4294967296 + x'8601ec8c'::bigint),
+            ('foobar', x'85944171'::bigint::numeric * 4294967296 + x'f73967e8'::bigint)) v(t, hash),
+    snowflake_route(t, 1, 2147483647) AS r;
+SELECT t, r.* FROM (VALUES ('alice'), ('Alice'), ('C-1001'), ('-1'), ('1.5'), (' 1'), (E'\x01~')) v(t),
+    snowflake_route(t, 4, 8) AS r;
+SELECT count(*), count(*) FILTER (WHERE (snowflake_route(t, 3, 7, 'hash'))."table" =
+    mod(mod(hashtextextended(t, 0)::numeric + 18446744073709551616, 18446744073709551616), 21)) AS same
+FROM (SELECT 'né' || i AS t FROM generate_series(1, 1000) AS i) AS texts;
+
+-- even: chi-square within 5 standard deviations
+CREATE FUNCTION is_even(kind text, tables integer, method text) RETURNS boolean LANGUAGE sql AS $$
+    SELECT sum((coalesce(n, 0) - 50000.0 / tables) ^ 2 / (50000.0 / tables)) < tables - 1 + 5 * sqrt(2.0 * (tables - 1))
+    FROM generate_series(0, tables - 1) AS t
+    LEFT JOIN (SELECT (snowflake_route(CASE kind WHEN 'customers' THEN 'C' || i WHEN 'mails' THEN 'u' || i || '@example.com'
+                                       WHEN 'names' THEN md5(i::text) ELSE i::text END, 1, tables, method))."table" AS t, count(*) AS n
+               FROM generate_series(1, 50000) AS i GROUP BY 1) AS counts USING (t)
+$$;
+SELECT kind, method, array_agg(tables ORDER BY tables) AS even FROM
+    (VALUES ('customers'), ('mails'), ('names'), ('numbers')) k(kind),
+    (VALUES (2), (7), (32), (100), (1024)) t(tables), (VALUES ('codes'), ('hash')) m(method)
+WHERE is_even(kind, tables, method) GROUP BY kind, method ORDER BY kind, method;
+CREATE TEMP TABLE drawn AS SELECT (snowflake_route(id, 4, 8))."table" AS t FROM snowflake_nextval(32000) AS id;
+SELECT count(DISTINCT t) AS tables, sum((n - 1000) ^ 2 / 1000) < 31 + 5 * sqrt(62) AS even
+FROM (SELECT t, count(*) AS n FROM drawn GROUP BY t) AS counts;
+
+-- not a route
+SELECT call, e.* FROM
+    (VALUES ('-1, 4, 8'), ('-9223372036854775808, 4, 8'), ('1, 0, 8'), ('1, 4, 0'), ('1, -4, 8'), ('1, 65536, 32768'),
+            ('NULL::bigint, 4, 8'), ('1, NULL, 8'), ('1, 4, NULL'),
+            ('NULL::text, 4, 8'), ('''''::text, 4, 8'), ('''''::text, 4, 8, ''hash'''), ('''café'', 4, 8'), ('''日本'', 4, 8'),
+            ('''a'', 4, 8, ''HASH'''), ('''a'', 4, 8, NULL')) v(call),
+    LATERAL error_of(format('SELECT snowflake_route(%s)', call)) e;
+SELECT r.* FROM snowflake_route('café', 4, 8, 'hash') AS r;
+
+-- IMMUTABLE: a generated column of a table may be its shard
+CREATE TABLE key_customers (
+    id bigint PRIMARY KEY,
+    shard integer GENERATED ALWAYS AS ((snowflake_route(id, 4, 8))."table") STORED,
+    name text,
+    name_shard integer GENERATED ALWAYS AS ((snowflake_route(name, 4, 8))."table") STORED
+);
+INSERT INTO key_customers (id, name) VALUES (42, 'alice'), (43, 'bob') RETURNING *;
+DROP TABLE key_customers;
+
+--
+-- Drawing
+--
+
+-- the parse gives what the key was made from; the shard is the route's
+CREATE TEMP TABLE keys AS
+SELECT format, i, (CASE format WHEN 'refund' THEN snowflake_key(format, i::text) ELSE snowflake_key(format, i) END) AS key,
+       snowflake_currval() AS id
+FROM (VALUES ('user'), ('order'), ('refund'), ('shanghai')) f(format), generate_series(0, 9999) AS i;
+SELECT k.format, count(*), count(DISTINCT key) AS keys, count(DISTINCT p.id) AS ids, min(length(key)), max(length(key)),
+       bool_and(p.format = k.format AND p.id = k.id AND p.ts = snowflake_timestamp(k.id)
+                AND p.node = 24 AND p.version = 1 AND key LIKE p.prefix || '%') AS as_drawn,
+       bool_and((p.database, p."table") = CASE k.format WHEN 'refund' THEN snowflake_route(i, 2, 3) ELSE snowflake_route(i, 4, 8) END) AS routed,
+       bool_and(substr(key, length(p.prefix) + 9, 15) =
+                to_char(p.ts AT TIME ZONE CASE k.format WHEN 'shanghai' THEN 'Asia/Shanghai' ELSE 'UTC' END, 'YYMMDDHH24MISSMS')) AS timed,
+       bool_and(p.sequence = (snowflake_parse(k.id)).worker * 4096 + (snowflake_parse(k.id)).sequence) AS numbered
+FROM keys AS k, snowflake_key_parse(key) AS p GROUP BY k.format ORDER BY k.format;
+SELECT count(DISTINCT key) FROM keys;
+
+-- the session's own settings do not matter
+BEGIN;
+SET LOCAL timezone = 'America/New_York';
+SET LOCAL datestyle = 'German';
+SELECT bool_and(p.id = k.id) AS same FROM keys AS k, snowflake_key_parse(key) AS p WHERE k.format = 'shanghai';
+ROLLBACK;
+
+-- by name; and what number a literal is
+SELECT substr(snowflake_key(format => 'order', route => 42), 1, 10) AS number,
+       substr(snowflake_key('order', '42'), 1, 10) AS literal,
+       substr(snowflake_key('order', 42::smallint), 1, 10) AS smallint,
+       substr(snowflake_key('order', 'alice'), 1, 10) AS text, snowflake_route('alice', 4, 8) AS route;
+
+-- a key of another row is on its shard, where shards are counted alike; else its ID routes
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('coupon', 'CP', 8, 4);
+SELECT bool_and(substr(o, 3, 6) = substr(k.key, 3, 6)) AS same_shard FROM keys AS k, snowflake_key('order', k.key) AS o
+WHERE format IN ('user', 'shanghai');
+SELECT k.format, bool_and((p.database, p."table") = snowflake_route(k.id, 8, 4)) AS by_id
+FROM keys AS k, snowflake_key('coupon', k.key) AS c, snowflake_key_parse(c) AS p WHERE i < 1000 GROUP BY k.format ORDER BY k.format;
+
+-- what has the prefix and the length of a key must be one
+SELECT key, e.state, e.message, e.detail FROM
+    (VALUES ('US000000012113261230103342400002'), ('US0000000121022612301033424O0002'), ('US000000022102261230103342400002')) v(key),
+    LATERAL error_of(format('SELECT snowflake_key(''order'', %L::text)', key)) e;
+SELECT route, substr(snowflake_key('order', route), 1, 8) LIKE 'UD' || to_char((r).database, 'FM00') || to_char((r)."table", 'FM0000') AS by_codes
+FROM (SELECT route, snowflake_route(route, 4, 8) AS r FROM
+    (VALUES ('US1'), ('US00000001211326123010334240000'), ('us000000012113261230103342400002'), ('XX000000012113261230103342400002')) v(route)) AS routes;
+
+-- neither a format nor a route
+SELECT call, e.* FROM
+    (VALUES ('''nothing'', 1'), ('''ORDER'', 1'), ('''order '', 1'), ('NULL, 1'), ('''order'', NULL::bigint'), ('''order'', NULL::text'),
+            ('''order'', -1'), ('''order'', ''''::text'), ('''order'', ''café''')) v(call),
+    LATERAL error_of(format('SELECT snowflake_key(%s)', call)) e;
+
+-- the default of a column; ranges of the text are the shards, and the planner finds the one of a key
+CREATE TABLE key_users (no text COLLATE "C" PRIMARY KEY DEFAULT snowflake_key('user', snowflake_nextval()), name text);
+INSERT INTO key_users (name) VALUES ('alice'), ('bob');
+SELECT count(*), bool_and((snowflake_key_parse(no)).format = 'user') AS keys FROM key_users;
+CREATE TABLE key_orders (no text COLLATE "C" PRIMARY KEY, user_no text) PARTITION BY RANGE (no);
+CREATE TABLE key_orders_0 PARTITION OF key_orders FOR VALUES FROM ('UD00') TO ('UD01');
+CREATE TABLE key_orders_1 PARTITION OF key_orders FOR VALUES FROM ('UD01') TO ('UD02');
+CREATE TABLE key_orders_2 PARTITION OF key_orders FOR VALUES FROM ('UD02') TO ('UD03');
+CREATE TABLE key_orders_3 PARTITION OF key_orders FOR VALUES FROM ('UD03') TO ('UD04');
+INSERT INTO key_orders SELECT snowflake_key('order', no), no FROM key_users, generate_series(1, 100);
+SELECT bool_and(o.tableoid::regclass::text = 'key_orders_' || (snowflake_key_parse(user_no)).database) AS with_user FROM key_orders AS o;
+EXPLAIN (COSTS OFF) SELECT * FROM key_orders WHERE no = 'UD030024012102261230103342400002';
+DROP TABLE key_orders, key_users;
+
+--
+-- Reading
+--
+
+SELECT snowflake_key_parse(NULL) IS NULL AS null_is_null;
+SELECT key, e.state, e.detail FROM
+    (VALUES (''), ('U'), ('UD'), ('UD0'), ('UD00000001210226123010334240000'), ('UD0000000121022612301033424000023'),
+            ('UD000000012102261230103342400002 '), (' UD000000012102261230103342400002'), ('ud000000012102261230103342400002'),
+            ('UDX000000012102261230103342400002'), ('000000012102261230103342400002'), ('abcdefghijklmnopqrstuvwxyz1'), ('é1'),
+            ('UDé00000012102261230103342400002'), ('UD00000001210226123010334é400002'), ('UD0000000121022612301033424000é2'),
+            ('UD0O0000012102261230103342400002'), ('UD000000012102261230103342400-02'), ('UD00000001210226123010334240000٢'),
+            ('UD040000012102261230103342400002'), ('UD000032012102261230103342400002'), ('UD010000012102261230103342400002'),
+            ('UD000008012102261230103342400002'), ('UD000000002102261230103342400002'), ('UD000000022102261230103342400002'),
+            ('UD000000012100261230103342400002'), ('UD000000012113261230103342400002'), ('UD000000012102001230103342400002'),
+            ('UD000000012102291230103342400002'), ('UD000000012402301230103342400002'), ('UD000000012104311230103342400002'),
+            ('UD000000012102262430103342400002'), ('UD000000012102261260103342400002'), ('UD000000012102261230603342400002'),
+            ('UD000000012102261230103343200002'), ('UD000000012102261230103349999999'), ('UD000000012102261230103342498304'),
+            ('UD000000011912312359599992400002'), ('UD000000019012312359599992400002')) v(key),
+    LATERAL error_of(format('SELECT snowflake_key_parse(%L)', key)) e;
+SELECT key, p.ts, p.sequence FROM
+    (VALUES ('UD000000012001010000000000000000'), ('UD030031012402292359599993198303'), ('UD000000018909061547355513100000')) v(key),
+    snowflake_key_parse(key) AS p;
+SELECT e.* FROM error_of(format('SELECT snowflake_key_parse(%L)', repeat('é', 1000))) e;
+
+-- a bijection: what is read is written the same, over the layout's lifetime
+SELECT count(*), count(DISTINCT p.id) FROM
+    (SELECT 'SH000000' || '01' || to_char(ts AT TIME ZONE 'Asia/Shanghai', 'YYMMDDHH24MISSMS') || '24' || '00007' AS key, ts
+     FROM generate_series('2020-01-01 00:00+00'::timestamptz, '2089-09-06', '1 day 01:02:03.004') AS ts) AS k,
+    snowflake_key_parse(key) AS p
+WHERE p.ts = k.ts AND p.id = snowflake_compose(k.ts, 24, 0, 7);
+
+--
+-- Formats
+--
+
+-- of which keys could be equal, or cannot be written
+SELECT v.name, prefix, db_count AS dbs, tables_per_db AS tables, set, e.state, e.message, e.detail FROM
+    (VALUES ('node', 'ND', 1, 1, 'node_width 1'), ('sequence', 'SQ', 1, 1, 'sequence_width 3'), ('sequence', 'SQ', 1, 1, 'sequence_width 0'),
+            ('database', 'DB', 101, 1, NULL), ('database', 'DB', 2, 1, 'database_width 0'),
+            ('table', 'TB', 100, 101, NULL), ('table', 'TB', 2147483647, 2147483647, NULL),
+            ('version', 'VR', 1, 1, 'version 100'), ('version', 'VR', 1, 1, 'version_width 0'),
+            ('zone', 'ZN', 1, 1, 'time_zone Asia/Nowhere'), ('zone', 'ZN', 1, 1, 'time_zone Europe/Berlin')) v(name, prefix, db_count, tables_per_db, set),
+    LATERAL error_of(format('INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db%s) VALUES (%L, %L, %L, %L%s)',
+        ', ' || split_part(set, ' ', 1), v.name, prefix, db_count, tables_per_db, ', ' || quote_literal(split_part(set, ' ', 2)))) AS e;
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, table_width) VALUES ('order2', 'UD', 1, 1, 2, 3);
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, sequence_width) VALUES ('order2', 'UD', 1, 1, 2, 6);
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, table_width) VALUES ('new', 'NEW', 1, 1, 1, 3), ('new2', 'NEW', 1, 1, 2, 4);
+SELECT v.name, prefix, db_count AS dbs, tables_per_db AS tables, set, e.state, e.message FROM
+    (VALUES ('order2', 'UD', 1, 1, NULL), ('order', 'ZZ', 1, 1, NULL), ('', 'NM', 1, 1, NULL),
+            ('prefix', '', 1, 1, NULL), ('prefix', 'U1', 1, 1, NULL), ('prefix', 'U-', 1, 1, NULL), ('prefix', 'É', 1, 1, NULL),
+            ('prefix', E'U\n', 1, 1, NULL), ('prefix', 'ABCDEFGHIJKLMNOPQ', 1, 1, NULL), ('prefix', NULL, 1, 1, NULL),
+            ('count', 'CN', 0, 1, NULL), ('count', 'CN', 1, -1, NULL), ('version', 'VR', 1, 1, 'version -1'),
+            ('route', 'RT', 1, 1, 'text_route sum'), ('width', 'WD', 1, 1, 'table_width 10'), ('width', 'WD', 1, 1, 'database_width -1'),
+            ('width', 'WD', 1, 1, 'sequence_width 19')) v(name, prefix, db_count, tables_per_db, set),
+    LATERAL error_of(format('INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db%s) VALUES (%L, %L, %L, %L%s)',
+        ', ' || split_part(set, ' ', 1), v.name, prefix, db_count, tables_per_db, ', ' || quote_literal(split_part(set, ' ', 2)))) AS e;
+
+-- the longest and the shortest
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, database_width, table_width, version_width, node_width, sequence_width)
+VALUES ('long', 'abcdefghijklmnOP', 1000, 1000000, 999999999, 9, 9, 9, 9, 18), ('short', 's', 1, 1, 0, 0, 0, 0, 2, 4);
+SELECT length(key), p.format, p.prefix, p.database, p."table", p.version, p.id = snowflake_currval() AS same
+FROM snowflake_key('long', 999999999) AS key, snowflake_key_parse(key) AS p;
+SELECT length(key), p.format, p.prefix, p.database, p."table", p.version, p.id = snowflake_currval() AS same
+FROM snowflake_key('short', 7) AS key, snowflake_key_parse(key) AS p;
+
+-- of a zone whose clock is set back while the layout lasts: as AT TIME ZONE shows, in steps of 6 hours
+SELECT zone, e.message = 'no error' AS accepted, (e.message = 'no error') = NOT EXISTS (
+        SELECT FROM (SELECT ts AT TIME ZONE zone - lag(ts AT TIME ZONE zone) OVER (ORDER BY ts) AS step
+                     FROM generate_series('2020-01-01 00:00+00'::timestamptz, '2089-09-06', '6 hours') AS ts) AS steps
+        WHERE step < '6 hours') AS right
+FROM (VALUES ('UTC'), ('utc'), ('Etc/GMT-8'), ('Asia/Shanghai'), ('Asia/Tokyo'), ('Asia/Kolkata'), ('Europe/Moscow'), ('America/Whitehorse'),
+             ('Europe/Berlin'), ('America/New_York'), ('Australia/Lord_Howe'), ('Africa/Casablanca')) v(zone),
+    LATERAL error_of(format('INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone)
+                             VALUES (%L, ''Z'', 1, 1, %1$L); DELETE FROM snowflake_key_formats WHERE prefix = ''Z''', zone)) AS e;
+
+-- an hour that is left out when a clock is set forward
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES ('yukon', 'YT', 1, 1, 'America/Whitehorse');
+SELECT key, p.ts FROM (VALUES ('YT000000012003080159599992400000'), ('YT000000012003080300000002400000')) v(key), snowflake_key_parse(key) AS p;
+SELECT state, detail FROM error_of($$SELECT snowflake_key_parse('YT000000012003080230000002400000')$$);
+
+-- versions: keys of both are read
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version) VALUES ('order2', 'UD', 8, 8, 2);
+SELECT p.format, p.version, p.database, p."table"
+FROM (VALUES ('UD000000012102261230103342400002'), ('UD070063022102261230103342400002')) v(key), snowflake_key_parse(key) AS p;
+SELECT state, detail FROM error_of($$SELECT snowflake_key_parse('UD070063012102261230103342400002')$$);
+SELECT state, detail FROM error_of($$SELECT snowflake_key_parse('UD000000032102261230103342400002')$$);
+
+-- changes: seen at once, undone with their transaction
+SELECT state, message, detail, hint FROM error_of($$UPDATE snowflake_key_formats SET time_zone = 'Asia/Shanghai' WHERE name = 'order'$$);
+UPDATE snowflake_key_formats SET time_zone = 'Asia/Shanghai', version = 3 WHERE name = 'order2';
+UPDATE snowflake_key_formats SET name = 'order3', db_count = 2 WHERE name = 'order2';
+SELECT p.format, p.version, p.database, p.ts = snowflake_timestamp(p.id) AS same_time FROM snowflake_key('order3', 15) AS key, snowflake_key_parse(key) AS p;
+BEGIN;
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('mine', 'MN', 1, 1);
+SELECT length(snowflake_key('mine', 1));
+SAVEPOINT s;
+UPDATE snowflake_key_formats SET name = 'yours' WHERE name = 'mine';
+SELECT length(snowflake_key('yours', 1));
+ROLLBACK TO s;
+SELECT length(snowflake_key('mine', 1));
+ROLLBACK;
+SELECT state, message FROM error_of($$SELECT snowflake_key('mine', 1)$$);
+DELETE FROM snowflake_key_formats WHERE name = 'order3';
+SELECT state, message FROM error_of($$SELECT snowflake_key('order3', 1)$$);
+SELECT length(snowflake_key('order', 1));
+SET session_replication_role = replica;
+DELETE FROM snowflake_key_formats WHERE name = 'order';
+RESET session_replication_role;
+SELECT state, message FROM error_of($$SELECT snowflake_key('order', 1)$$);
+BEGIN;
+TRUNCATE snowflake_key_formats;
+SELECT state, message FROM error_of($$SELECT snowflake_key('user', 1)$$);
+ROLLBACK;
+SELECT length(snowflake_key('user', 1));
+
+-- others than the owner may draw and look, and no more
+CREATE ROLE regress_key_reader;
+SET ROLE regress_key_reader;
+SELECT count(*) > 0 AS read, length(snowflake_key('user', 1)) AS drawn FROM snowflake_key_formats;
+SELECT state, message FROM error_of($$INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('x', 'X', 1, 1)$$);
+SELECT state, message FROM error_of($$SELECT snowflake_check_key_format()$$);
+RESET ROLE;
+DROP ROLE regress_key_reader;
+SELECT state, message FROM error_of($$SELECT snowflake_check_key_format()$$);
+
+-- a long list of formats; the schema of the extension may change
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db)
+SELECT 'f' || i, chr(65 + i / 26) || chr(65 + i % 26) || 'x', 1, 1 FROM generate_series(0, 99) AS i;
+SELECT count(DISTINCT (snowflake_key_parse(snowflake_key('f' || i, i))).format) FROM generate_series(0, 99) AS i;
+CREATE SCHEMA elsewhere;
+ALTER EXTENSION snowflake SET SCHEMA elsewhere;
+SELECT length(elsewhere.snowflake_key('user', 1));
+ALTER EXTENSION snowflake SET SCHEMA public;
+DROP SCHEMA elsewhere;
+SELECT length(snowflake_key('user', 1));
+
+TRUNCATE snowflake_key_formats;
+DROP FUNCTION is_even;

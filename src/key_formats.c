@@ -1,0 +1,441 @@
+/*-------------------------------------------------------------------------
+ *
+ * key_formats.c
+ *		The formats of business keys: the table, and what of it is kept.
+ *
+ * The rows of the table snowflake_key_formats are kept in this backend as the
+ * server keeps its catalogs: read by the snapshot that these are read by, and
+ * forgotten with the table's entry in the relation cache.  A trigger
+ * invalidates that when a row changes, in all backends when it commits.
+ *
+ * What makes two IDs equal keys, or one key that of two formats, is refused
+ * when a row is written:
+ *
+ *	- fields that do not hold the server's nodes, or the sequence numbers of
+ *	  one worker.  Of the workers, keys are drawn from as many as the sequence
+ *	  field holds;
+ *	- a time zone whose clock is ever set back while the layout lasts, so that
+ *	  two instants would have one local time;
+ *	- formats with the same prefix and other widths, where it is not plain
+ *	  which one a key is of; and
+ *	- another time zone for a format that has had one.
+ *
+ * As the layout may change after that, a row is tested again when it is read.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "commands/trigger.h"
+#include "fmgr.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "clock.h"
+#include "compat.h"
+#include "key_formats.h"
+#include "settings.h"
+
+PG_FUNCTION_INFO_V1(snowflake_check_key_format);
+
+/* The table's columns. */
+enum
+{
+	COLUMN_NAME = 1,
+	COLUMN_PREFIX,
+	COLUMN_DB_COUNT,
+	COLUMN_TABLES_PER_DB,
+	COLUMN_VERSION,
+	COLUMN_TIME_ZONE,
+	COLUMN_TEXT_ROUTE,
+	COLUMN_DATABASE_WIDTH,
+	COLUMN_TABLE_WIDTH,
+	COLUMN_VERSION_WIDTH,
+	COLUMN_NODE_WIDTH,
+	COLUMN_SEQUENCE_WIDTH,
+	COLUMNS = COLUMN_SEQUENCE_WIDTH
+};
+
+/* What is kept, and whether it still is what the table has. */
+static MemoryContext kept_context = NULL;
+static FormatRows kept;
+static Oid	kept_relid = InvalidOid;
+static bool kept_is_valid = false;
+
+/*
+ * Rows
+ */
+
+int64
+format_offset(const FormatRow *format, TimestampTz ts)
+{
+	pg_time_t	seconds;
+
+	if (format->zone == NULL)
+		return 0;
+	seconds = timestamptz_to_time_t(ts);
+	return pg_localtime(&seconds, format->zone)->tm_gmtoff;
+}
+
+/*
+ * Does the clock of a time zone go back while the layout lasts, or the times
+ * that a key can have?  Then two instants have one local time.
+ */
+static bool
+find_fold(pg_tz *zone, TimestampTz *fold)
+{
+	TimestampTz last;
+	pg_time_t	time = timestamptz_to_time_t(snowflake_epoch);
+	pg_time_t	end;
+	long int	before;
+	long int	after;
+	int			before_isdst;
+	int			after_isdst;
+	pg_time_t	boundary;
+
+	end = timestamptz_to_time_t(KEY_MAX_TIME * 1000) + SECS_PER_DAY;
+	if (clock_timestamp_of_unit(snowflake_layout.max[FIELD_TIME], &last))
+		end = Min(end, timestamptz_to_time_t(last));
+
+	while (pg_next_dst_boundary(&time, &before, &before_isdst, &boundary,
+								&after, &after_isdst, zone) == 1 &&
+		   boundary <= end)
+	{
+		if (after < before)
+		{
+			*fold = time_t_to_timestamptz(boundary);
+			return true;
+		}
+		time = boundary;
+	}
+	return false;
+}
+
+static const char *
+zone_problem(FormatRow *format)
+{
+	TimestampTz fold;
+
+	if (pg_strcasecmp(format->zone_name, "UTC") == 0)
+		return NULL;
+	format->zone = pg_tzset(format->zone_name);
+	if (format->zone == NULL || !pg_tz_acceptable(format->zone))
+		return psprintf("There is no time zone \"%s\".", format->zone_name);
+	if (find_fold(format->zone, &fold))
+		return psprintf("In the time zone \"%s\" the clock is set back at %s, so that local times come twice, and keys could.",
+						format->zone_name, timestamptz_to_str(fold));
+	return NULL;
+}
+
+/*
+ * What is to be in the fields, and why this server cannot use that.
+ */
+static const char *
+field_problem(FormatRow *format)
+{
+	KeyFormat  *key = &format->key;
+	KeyError	error;
+	int64		sequences = (int64) snowflake_layout.max[FIELD_SEQUENCE] + 1;
+	int64		numbers = 1;
+
+	/* one worker at least, before it is asked how many there is room for */
+	key->max[KEY_NODE] = (int64) snowflake_layout.max[FIELD_NODE];
+	key->max[KEY_SEQUENCE] = sequences - 1;
+	if (!key_format_is_valid(key, &error))
+		return pstrdup(error.message);
+
+	for (int i = 0; i < key->width[KEY_SEQUENCE]; i++)
+		numbers *= 10;
+	format->workers = (int) Min(numbers / sequences, settings_slots());
+	key->max[KEY_SEQUENCE] = format->workers * sequences - 1;
+
+	if (format->workers < settings_slots() &&
+		layout_is_above(&snowflake_layout, FIELD_WORKER, FIELD_TIME))
+		return psprintf("The field \"sequence\" has a width of %d, for %d of %d worker numbers, and in the layout \"%s\" the worker is above the time: it must hold them all.",
+						key->width[KEY_SEQUENCE], format->workers,
+						settings_slots(), snowflake_layout_text);
+	return NULL;
+}
+
+static int
+column_int(const Datum *values, int column)
+{
+	return DatumGetInt32(values[column - 1]);
+}
+
+static char *
+column_text(const Datum *values, int column)
+{
+	return TextDatumGetCString(values[column - 1]);
+}
+
+/*
+ * Take a row apart.
+ */
+static void
+read_row(Relation rel, HeapTuple tuple, FormatRow *format)
+{
+	Datum		values[COLUMNS];
+	bool		nulls[COLUMNS];
+	KeyFormat  *key = &format->key;
+	char	   *prefix;
+
+	if (RelationGetNumberOfAttributes(rel) != COLUMNS)
+		elog(ERROR, "table \"%s\" has other columns than it was made with",
+			 RelationGetRelationName(rel));
+	heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
+	for (int i = 0; i < COLUMNS; i++)
+	{
+		if (nulls[i])
+			elog(ERROR, "null in table \"%s\"", RelationGetRelationName(rel));
+	}
+
+	memset(format, 0, sizeof(*format));
+	format->name = column_text(values, COLUMN_NAME);
+	format->name_len = (int) strlen(format->name);
+	format->zone_name = column_text(values, COLUMN_TIME_ZONE);
+	format->by_hash = strcmp(column_text(values, COLUMN_TEXT_ROUTE), "hash") == 0;
+
+	prefix = column_text(values, COLUMN_PREFIX);
+	key->width[KEY_PREFIX] = (int) strlen(prefix);
+	strlcpy(key->prefix, prefix, sizeof(key->prefix));
+	key->width[KEY_DATABASE] = column_int(values, COLUMN_DATABASE_WIDTH);
+	key->width[KEY_TABLE] = column_int(values, COLUMN_TABLE_WIDTH);
+	key->width[KEY_VERSION] = column_int(values, COLUMN_VERSION_WIDTH);
+	key->width[KEY_TIME] = KEY_TIME_WIDTH;
+	key->width[KEY_NODE] = column_int(values, COLUMN_NODE_WIDTH);
+	key->width[KEY_SEQUENCE] = column_int(values, COLUMN_SEQUENCE_WIDTH);
+
+	key->tables_per_db = column_int(values, COLUMN_TABLES_PER_DB);
+	format->tables = key->tables_per_db * column_int(values, COLUMN_DB_COUNT);
+	key->max[KEY_DATABASE] = column_int(values, COLUMN_DB_COUNT) - 1;
+	key->max[KEY_TABLE] = format->tables - 1;
+	key->max[KEY_VERSION] = column_int(values, COLUMN_VERSION);
+
+	format->problem = field_problem(format);
+	if (format->problem == NULL)
+		format->problem = zone_problem(format);
+}
+
+void
+format_require_usable(const FormatRow *format)
+{
+	if (format->problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("key format \"%s\" cannot be used", format->name),
+				 errdetail("%s", format->problem)));
+}
+
+/*
+ * All rows, in the current memory context.
+ */
+static FormatRows
+read_rows(Relation rel)
+{
+	FormatRows	formats = {0};
+	int			allocated = 8;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	formats.rows = palloc(allocated * sizeof(FormatRow));
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (formats.nrows == allocated)
+		{
+			allocated *= 2;
+			formats.rows = repalloc(formats.rows, allocated * sizeof(FormatRow));
+		}
+		read_row(rel, tuple, &formats.rows[formats.nrows++]);
+	}
+	systable_endscan(scan);
+	return formats;
+}
+
+/*
+ * What is kept
+ */
+
+static void
+forget(Datum arg, Oid relid)
+{
+	if (relid == kept_relid || relid == InvalidOid)
+		kept_is_valid = false;
+}
+
+/*
+ * Read them again.  The table is in the schema of the function that asks, as
+ * all of the extension is.
+ */
+static void
+keep_rows(FunctionCallInfo fcinfo)
+{
+	static bool registered = false;
+	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	Relation	rel;
+	MemoryContext context;
+	MemoryContext caller;
+	FormatRows	formats;
+
+	if (!registered)
+	{
+		CacheRegisterRelcacheCallback(forget, (Datum) 0);
+		registered = true;
+	}
+
+	kept_relid = get_relname_relid(KEY_FORMATS_TABLE, schema);
+	if (!OidIsValid(kept_relid))
+		elog(ERROR, "table \"%s\" is missing", KEY_FORMATS_TABLE);
+	rel = table_open(kept_relid, AccessShareLock);
+
+	/* from here on a change may come at any time, and must not be missed */
+	kept_is_valid = true;
+	context = AllocSetContextCreate(TopMemoryContext, KEY_FORMATS_TABLE,
+									ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		formats = read_rows(rel);
+	}
+	PG_CATCH();
+	{
+		kept_is_valid = false;
+		MemoryContextSwitchTo(caller);
+		MemoryContextDelete(context);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(caller);
+	table_close(rel, AccessShareLock);
+
+	if (kept_context != NULL)
+		MemoryContextDelete(kept_context);
+	kept_context = context;
+	kept = formats;
+}
+
+const FormatRows *
+formats_read(FunctionCallInfo fcinfo)
+{
+	/* what was committed is seen within a transaction, too */
+	AcceptInvalidationMessages();
+	if (unlikely(!kept_is_valid))
+		keep_rows(fcinfo);
+	return &kept;
+}
+
+const FormatRow *
+formats_find(const FormatRows *formats, const char *name, int len)
+{
+	for (int i = 0; i < formats->nrows; i++)
+	{
+		const FormatRow *format = &formats->rows[i];
+
+		if (format->name_len == len && memcmp(format->name, name, len) == 0)
+		{
+			format_require_usable(format);
+			return format;
+		}
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("key format \"%.*s\" does not exist", len, name),
+			 errhint("Formats are rows of the table \"" KEY_FORMATS_TABLE "\".")));
+}
+
+/*
+ * Changes
+ */
+
+/*
+ * Keys of one prefix are told apart by their versions, which must be at the
+ * same place.
+ */
+static void
+require_same_widths(Relation rel, const FormatRow *format)
+{
+	FormatRows	formats;
+
+	/*
+	 * Two that do not see each other must not both add a format of the same
+	 * prefix.  The rows are read by a snapshot taken now.
+	 */
+	LockDatabaseObject(RelationRelationId, RelationGetRelid(rel), 0,
+					   ExclusiveLock);
+	CommandCounterIncrement();
+	formats = read_rows(rel);
+	for (int i = 0; i < formats.nrows; i++)
+	{
+		const FormatRow *other = &formats.rows[i];
+
+		if (strcmp(other->key.prefix, format->key.prefix) == 0 &&
+			!key_same_widths(&other->key, &format->key))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("key formats \"%s\" and \"%s\" have the same prefix and not the same widths",
+							format->name, other->name),
+					 errdetail("Where the version is in a key with the prefix \"%s\" would depend on the format.",
+							   format->key.prefix),
+					 errhint("Give it another prefix.")));
+	}
+}
+
+/*
+ * Triggers on snowflake_key_formats, both AFTER: for each row, check it; for
+ * each statement, let all backends read the rows again.
+ */
+Datum
+snowflake_check_key_format(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigdata = (TriggerData *) fcinfo->context;
+	Relation	rel;
+	HeapTuple	tuple;
+	FormatRow	format;
+	FormatRow	old;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigdata->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("snowflake_check_key_format must be called as an AFTER trigger")));
+
+	rel = trigdata->tg_relation;
+	if (!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event))
+	{
+		CacheInvalidateRelcache(rel);
+		return PointerGetDatum(NULL);
+	}
+	if (TRIGGER_FIRED_BY_DELETE(trigdata->tg_event))
+		return PointerGetDatum(NULL);
+
+	tuple = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event) ?
+		trigdata->tg_newtuple : trigdata->tg_trigtuple;
+	read_row(rel, tuple, &format);
+	format_require_usable(&format);
+	require_same_widths(rel, &format);
+
+	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
+	{
+		read_row(rel, trigdata->tg_trigtuple, &old);
+		if (strcmp(old.key.prefix, format.key.prefix) == 0 &&
+			old.key.max[KEY_VERSION] == format.key.max[KEY_VERSION] &&
+			strcmp(old.zone_name, format.zone_name) != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("the time zone of key format \"%s\" cannot be changed",
+							format.name),
+					 errdetail("A key drawn from now on could equal one that was drawn in the time zone \"%s\".",
+							   old.zone_name),
+					 errhint("Add a format with the same prefix and another version.")));
+	}
+	return PointerGetDatum(NULL);
+}

@@ -1,0 +1,435 @@
+/*-------------------------------------------------------------------------
+ *
+ * key_funcs.c
+ *		The SQL functions of business keys: draw, read, route.
+ *
+ * A key is a rendering of one snowflake ID that was drawn for it: its time is
+ * the start of the ID's time unit, its node the ID's node, and its sequence
+ * number the ID's worker and sequence as one number.  The rest of a key depends
+ * on its format and route.  So keys are unique for the reason that IDs are, and
+ * a key tells which ID it is of.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+
+#include "clock.h"
+#include "generator.h"
+#include "key_formats.h"
+#include "settings.h"
+
+PG_FUNCTION_INFO_V1(snowflake_route_number);
+PG_FUNCTION_INFO_V1(snowflake_route_text);
+PG_FUNCTION_INFO_V1(snowflake_key_number);
+PG_FUNCTION_INFO_V1(snowflake_key_text);
+PG_FUNCTION_INFO_V1(snowflake_key_parse);
+
+/* A key in the numbers that it shows, and the ID that it was made from. */
+typedef struct ReadKey
+{
+	const FormatRow *format;
+	Key			key;
+	TimestampTz ts;
+	int64		id;
+} ReadKey;
+
+/* How much of a malformed text to show, in bytes. */
+static int
+shown_length(const char *str, int len)
+{
+	return pg_mbcliplen(str, len, KEY_MAX_LENGTH);
+}
+
+/*
+ * Routes
+ */
+
+static void
+require_not_null(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	if (PG_ARGISNULL(argno))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name)));
+}
+
+/* The table that a number routes to. */
+static int64
+route_number(int64 route, int64 tables)
+{
+	if (route < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("route " INT64_FORMAT " is out of range", route),
+				 errdetail("A route is not negative.")));
+	return route % tables;
+}
+
+/* The table that a text routes to. */
+static int64
+route_text(const char *str, int len, int64 tables, bool by_hash)
+{
+	int64		table;
+	KeyError	error;
+
+	if (key_is_number(str, len))
+		return key_route_number(str, len, tables);
+	if (by_hash && len > 0)
+		return (int64) (hash_bytes_extended((const unsigned char *) str, len, 0) %
+						(uint64) tables);
+	if (!key_route_codes(str, len, tables, &table, &error))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid route: \"%.*s%s\"", shown_length(str, len), str,
+						shown_length(str, len) < len ? "..." : ""),
+				 errdetail("%s", error.message),
+				 len > 0 ?
+				 errhint("Route by a number, or by the method \"hash\", which takes any character.") : 0));
+	return table;
+}
+
+static int32
+getarg_count(FunctionCallInfo fcinfo, int argno, const char *name)
+{
+	int32		count;
+
+	require_not_null(fcinfo, argno, name);
+	count = PG_GETARG_INT32(argno);
+	if (count < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("%s %d is out of range", name, count),
+				 errdetail("There has to be one at least.")));
+	return count;
+}
+
+/* The arguments db_count and tables_per_db of both: how many tables. */
+static int64
+getarg_tables(FunctionCallInfo fcinfo)
+{
+	int64		tables = (int64) getarg_count(fcinfo, 1, "db_count") *
+		getarg_count(fcinfo, 2, "tables_per_db");
+
+	if (tables > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("too many tables"),
+				 errdetail("There may be %d in all databases.", PG_INT32_MAX)));
+	return tables;
+}
+
+/* A record of these columns. */
+static Datum
+make_record(FunctionCallInfo fcinfo, Datum *values)
+{
+	TupleDesc	tupdesc;
+	bool		nulls[9] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	Assert(tupdesc->natts <= (int) lengthof(nulls));
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+}
+
+/* The result of both: database and table. */
+static Datum
+make_route(FunctionCallInfo fcinfo, int64 table)
+{
+	Datum		values[] = {
+		Int32GetDatum((int32) (table / PG_GETARG_INT32(2))),
+		Int32GetDatum((int32) table)
+	};
+
+	return make_record(fcinfo, values);
+}
+
+/* snowflake_route(route bigint, db_count, tables_per_db) */
+Datum
+snowflake_route_number(PG_FUNCTION_ARGS)
+{
+	int64		tables = getarg_tables(fcinfo);
+
+	require_not_null(fcinfo, 0, "route");
+	PG_RETURN_DATUM(make_route(fcinfo, route_number(PG_GETARG_INT64(0), tables)));
+}
+
+/* snowflake_route(route text, db_count, tables_per_db, method) */
+Datum
+snowflake_route_text(PG_FUNCTION_ARGS)
+{
+	int64		tables = getarg_tables(fcinfo);
+	text	   *route;
+	char	   *method;
+	bool		by_hash;
+
+	require_not_null(fcinfo, 0, "route");
+	require_not_null(fcinfo, 3, "method");
+	route = PG_GETARG_TEXT_PP(0);
+	method = text_to_cstring(PG_GETARG_TEXT_PP(3));
+	by_hash = strcmp(method, "hash") == 0;
+	if (!by_hash && strcmp(method, "codes") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown method \"%s\"", method),
+				 errhint("There are \"codes\" and \"hash\".")));
+
+	PG_RETURN_DATUM(make_route(fcinfo,
+							   route_text(VARDATA_ANY(route), VARSIZE_ANY_EXHDR(route),
+										  tables, by_hash)));
+}
+
+/*
+ * Reading
+ */
+
+static void
+report_invalid(const char *str, int len, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+			 errmsg("invalid snowflake key: \"%.*s%s\"", shown_length(str, len), str,
+					shown_length(str, len) < len ? "..." : ""),
+			 errdetail("%s", detail)));
+}
+
+/*
+ * The format that a text is to be read by: that of its prefix and version.  If
+ * there is none of that version, any of that prefix; and NULL if of neither.
+ */
+static const FormatRow *
+find_format_of(const FormatRows *formats, const char *str, int len)
+{
+	size_t		prefix_len = key_prefix_length(str, len);
+	const FormatRow *found = NULL;
+
+	for (int i = 0; i < formats->nrows; i++)
+	{
+		const FormatRow *format = &formats->rows[i];
+		int64		version;
+
+		if (strlen(format->key.prefix) != prefix_len ||
+			memcmp(format->key.prefix, str, prefix_len) != 0)
+			continue;
+		found = format;
+		if (key_read_version(&format->key, str, len, &version) &&
+			version == format->key.max[KEY_VERSION])
+			break;
+	}
+	return found;
+}
+
+/*
+ * The instant of a local time: where an offset that applies a day before or
+ * after gives it.  There is one at most, see key_formats.c.
+ */
+static bool
+find_instant(const FormatRow *format, int64 local_ms, TimestampTz *ts)
+{
+	TimestampTz local = local_ms * 1000;
+
+	for (int side = -1; side <= 1; side += 2)
+	{
+		*ts = local - format_offset(format, local + side * USECS_PER_DAY) * USECS_PER_SEC;
+		if (*ts + format_offset(format, *ts) * USECS_PER_SEC == local)
+			return true;
+	}
+	return false;
+}
+
+/* The time of an instant in keys of a format; rounds down. */
+static int64
+local_ms(const FormatRow *format, TimestampTz ts)
+{
+	int64		local = ts + format_offset(format, ts) * USECS_PER_SEC;
+
+	return local < 0 ? -1 : local / 1000;
+}
+
+/*
+ * Read a key of a format, or raise an ERROR.
+ */
+static void
+read_key(const FormatRow *format, const char *str, int len, ReadKey *read)
+{
+	Key		   *key = &read->key;
+	uint64		low;
+	int64		unit;
+	int64		version;
+	KeyError	error;
+
+	format_require_usable(format);
+	read->format = format;
+	if (key_read_version(&format->key, str, len, &version) &&
+		version != format->key.max[KEY_VERSION])
+		report_invalid(str, len,
+					   psprintf("No format with the prefix \"%s\" has the version " INT64_FORMAT ", which is at position %d.",
+								format->key.prefix, version,
+								(int) key_field_position(&format->key, KEY_VERSION)));
+	if (!key_read(&format->key, str, len, key, &error))
+		report_invalid(str, len, error.message);
+	if (!find_instant(format, key->number[KEY_TIME], &read->ts))
+		report_invalid(str, len,
+					   psprintf("There was no such time in the time zone \"%s\".",
+								format->zone_name));
+
+	/* the unit whose start is in that millisecond */
+	unit = layout_unit_ceil(&snowflake_layout, clock_since_epoch(read->ts));
+	if (unit < 0 || (uint64) unit > snowflake_layout.max[FIELD_TIME] ||
+		!clock_timestamp_of_unit((uint64) unit, &read->ts) ||
+		local_ms(format, read->ts) != key->number[KEY_TIME])
+		report_invalid(str, len,
+					   psprintf("No ID of the layout \"%s\", which begins at %s, has its time.",
+								snowflake_layout_text,
+								timestamptz_to_str(snowflake_epoch)));
+
+	low = (uint64) key->number[KEY_SEQUENCE];
+	read->id = layout_pack(&snowflake_layout, (uint64) unit,
+						   (uint64) key->number[KEY_NODE],
+						   low >> snowflake_layout.bits[FIELD_SEQUENCE],
+						   low & snowflake_layout.max[FIELD_SEQUENCE]);
+}
+
+/* snowflake_key_parse(key) */
+Datum
+snowflake_key_parse(PG_FUNCTION_ARGS)
+{
+	text	   *arg = PG_GETARG_TEXT_PP(0);
+	const char *str = VARDATA_ANY(arg);
+	int			len = VARSIZE_ANY_EXHDR(arg);
+	const FormatRow *format = find_format_of(formats_read(fcinfo), str, len);
+	ReadKey		read;
+	const int64 *number = read.key.number;
+	Datum		values[9];
+
+	if (format == NULL)
+		report_invalid(str, len,
+					   psprintf("No format has the prefix \"%.*s\" that it begins with.",
+								(int) Min(key_prefix_length(str, len), KEY_MAX_PREFIX + 1), str));
+	read_key(format, str, len, &read);
+
+	values[0] = CStringGetTextDatum(format->name);
+	values[1] = CStringGetTextDatum(format->key.prefix);
+	values[2] = Int32GetDatum((int32) number[KEY_DATABASE]);
+	values[3] = Int32GetDatum((int32) number[KEY_TABLE]);
+	values[4] = Int32GetDatum((int32) number[KEY_VERSION]);
+	values[5] = TimestampTzGetDatum(read.ts);
+	values[6] = Int32GetDatum((int32) number[KEY_NODE]);
+	values[7] = Int64GetDatum(number[KEY_SEQUENCE]);
+	values[8] = Int64GetDatum(read.id);
+	PG_RETURN_DATUM(make_record(fcinfo, values));
+}
+
+/*
+ * Drawing
+ */
+
+/*
+ * Draw an ID and show it as a key.
+ */
+static text *
+draw(const FormatRow *format, int64 table)
+{
+	Key			key = {0};
+	char		str[KEY_MAX_LENGTH];
+	int64		id;
+	TimestampTz ts;
+
+	generator_stay_below(format->workers);
+	(void) generator_take(1, &id);
+	generator_set_current(id, true);
+
+	if (!clock_timestamp_of_unit(layout_unpack(&snowflake_layout, id, FIELD_TIME), &ts))
+		ts = DT_NOEND;
+	else
+		key.number[KEY_TIME] = local_ms(format, ts);
+	if (ts == DT_NOEND || key.number[KEY_TIME] < 0 || key.number[KEY_TIME] > KEY_MAX_TIME)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("snowflake keys have years from 2000 to 2099"),
+				 errdetail("The time of ID " INT64_FORMAT " is %s.",
+						   id, timestamptz_to_str(ts))));
+
+	key.number[KEY_DATABASE] = table / format->key.tables_per_db;
+	key.number[KEY_TABLE] = table;
+	key.number[KEY_VERSION] = format->key.max[KEY_VERSION];
+	key.number[KEY_NODE] = (int64) layout_unpack(&snowflake_layout, id, FIELD_NODE);
+	key.number[KEY_SEQUENCE] =
+		(int64) (layout_unpack(&snowflake_layout, id, FIELD_WORKER) << snowflake_layout.bits[FIELD_SEQUENCE] |
+				 layout_unpack(&snowflake_layout, id, FIELD_SEQUENCE));
+	for (KeyField f = KEY_DATABASE; f < KEY_FIELDS; f++)
+		Assert(f == KEY_TIME || key.number[f] <= format->key.max[f]);
+	return cstring_to_text_with_len(str, (int) key_write(&format->key, &key, str));
+}
+
+static const FormatRow *
+getarg_format(FunctionCallInfo fcinfo, const FormatRows *formats)
+{
+	text	   *name;
+
+	require_not_null(fcinfo, 0, "format");
+	name = PG_GETARG_TEXT_PP(0);
+	return formats_find(formats, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
+}
+
+/* snowflake_key(format, route bigint) */
+Datum
+snowflake_key_number(PG_FUNCTION_ARGS)
+{
+	const FormatRow *format = getarg_format(fcinfo, formats_read(fcinfo));
+
+	require_not_null(fcinfo, 1, "route");
+	PG_RETURN_TEXT_P(draw(format, route_number(PG_GETARG_INT64(1), format->tables)));
+}
+
+/*
+ * The table of a row that a key belongs to: that of the key where tables are
+ * counted alike, else the one that the key's ID routes to.
+ */
+static int64
+route_key(const FormatRow *format, const ReadKey *read)
+{
+	if (read->format->tables == format->tables &&
+		read->format->key.tables_per_db == format->key.tables_per_db)
+		return read->key.number[KEY_TABLE];
+	return route_number(read->id, format->tables);
+}
+
+/*
+ * snowflake_key(format, route text).  A text that has the prefix and the length
+ * of keys is one, and must be right in all of its fields: with a digit lost it
+ * would else lead to any shard.
+ */
+Datum
+snowflake_key_text(PG_FUNCTION_ARGS)
+{
+	const FormatRows *formats = formats_read(fcinfo);
+	const FormatRow *format = getarg_format(fcinfo, formats);
+	const FormatRow *route_format;
+	text	   *route;
+	const char *str;
+	int			len;
+	int64		table;
+
+	require_not_null(fcinfo, 1, "route");
+	route = PG_GETARG_TEXT_PP(1);
+	str = VARDATA_ANY(route);
+	len = VARSIZE_ANY_EXHDR(route);
+	route_format = find_format_of(formats, str, len);
+
+	if (route_format != NULL && key_length(&route_format->key) == (size_t) len)
+	{
+		ReadKey		read;
+
+		read_key(route_format, str, len, &read);
+		table = route_key(format, &read);
+	}
+	else
+		table = route_text(str, len, format->tables, format->by_hash);
+	PG_RETURN_TEXT_P(draw(format, table));
+}

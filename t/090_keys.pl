@@ -1,0 +1,178 @@
+# Business keys where one backend, and one layout, are not enough to see it: which
+# worker numbers keys are drawn from, keys of many backends, other layouts, a dump.
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use SnowflakeTest;
+
+my $node = snowflake_node('keys', "autovacuum = off\ninclude_if_exists 'test.conf'\n");
+
+# As a new server.
+sub restart_with
+{
+	my ($conf) = @_;
+
+	forget_mark($node);
+	open my $file, '>', $node->data_dir . '/test.conf' or die $!;
+	print $file $conf;
+	close $file;
+	$node->restart;
+	return;
+}
+
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+sub error_of
+{
+	my ($sql) = @_;
+	my (undef, undef, $stderr) = $node->psql('postgres', $sql, extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+
+	return psql_error($stderr);
+}
+
+sub insert_format
+{
+	my ($name, $columns, $values) = @_;
+
+	return "INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db$columns) VALUES ('$name', '$name', 4, 8$values)";
+}
+
+sql(insert_format('UD', '', ''));
+
+#
+# Many backends: with 31 slots, the fourth backend has one that 5 digits do not hold.
+#
+sql('CREATE TABLE drawn (pid integer, at serial, key text, id bigint)');
+$node->command_ok(
+	[
+		$node->installed_command('pgbench'), '-n', '-c', 40, '-j', 2, '-t', 10,
+		'-d', $node->connstr('postgres'), '-f', write_script()
+	],
+	'40 backends draw keys and IDs');
+
+sub write_script
+{
+	my $file = $node->basedir . '/script';
+
+	# an ID first, so that a backend has drawn from its own slot
+	open my $fh, '>', $file or die $!;
+	print $fh <<'SQL';
+INSERT INTO drawn (pid, id) SELECT pg_backend_pid(), snowflake_nextval() FROM generate_series(1, 3);
+INSERT INTO drawn (pid, key, id) SELECT pg_backend_pid(), snowflake_key('UD', i), snowflake_currval() FROM generate_series(1, 200) AS i;
+SQL
+	close $fh;
+	return $file;
+}
+
+is(sql('SELECT count(*), count(DISTINCT id), count(DISTINCT key), count(DISTINCT pid) FROM drawn'),
+	'81200|81200|80000|40', 'all IDs and all keys are different');
+is(sql('SELECT count(*) FROM (SELECT id, lag(id) OVER (PARTITION BY pid ORDER BY at) AS before FROM drawn) AS d WHERE id <= before'),
+	'0', 'those of a backend increase');
+is(sql('SELECT count(*) FROM drawn, snowflake_key_parse(key) AS p WHERE p.id <> drawn.id'), '0', 'a key tells its ID');
+is(sql('SELECT max((snowflake_parse(id)).worker) FROM drawn WHERE key IS NOT NULL'), '23', 'keys are of the workers that 5 digits hold');
+cmp_ok(sql('SELECT max((snowflake_parse(id)).worker) FROM drawn'), '>', 23, 'and other IDs of more');
+
+#
+# In time units of a minute, with 7 slots of 4 numbers: one digit holds two of the slots.
+#
+sub fresh_minute
+{
+	ok( $node->poll_query_until('postgres',
+			"SELECT extract(second FROM clock_timestamp()) BETWEEN 0 AND 40"),
+		'there is time');
+	return;
+}
+
+# worker and sequence of what a session draws, and units ahead of the clock
+sub fields
+{
+	my ($session, $draw, $count) = @_;
+	my $result = $session->query_safe(<<"SQL");
+SELECT string_agg(worker || ':' || sequence || '+' || extract(epoch FROM ts - date_trunc('minute', clock_timestamp()))::int / 60, ' ' ORDER BY i)
+FROM (SELECT i, $draw AS id FROM generate_series(1, $count) AS i OFFSET 0) AS ids, snowflake_parse(id)
+SQL
+	$result =~ s/\n//g;
+	return $result;
+}
+my $key = "(SELECT p.id FROM snowflake_key_parse(snowflake_key('ONE', i)) AS p)";
+my $id = 'snowflake_nextval() + i - i';
+
+sql('TRUNCATE snowflake_key_formats');
+fresh_minute();
+restart_with("snowflake.layout = 'time:31\@60s node:5 worker:3 sequence:2'\nsnowflake.sequence_start = zero\nsnowflake.max_drift = '4min'\nsnowflake.max_wait = '10ms'\n");
+sql(insert_format('ONE', ', sequence_width', ', 1'));
+my $a = session($node);
+my $b = session($node);
+is(fields($a, $id, 1), '0:0+0', 'the first backend has slot 0');
+is(fields($b, $id, 1), '4:0+0', 'the second has slot 4');
+is(fields($a, $key, 2), '0:1+0 0:2+0', 'a key is drawn from slot 0');
+is(fields($b, $key, 2), '0:0+1 0:1+1', 'or instead of 4 from slot 0, in the next unit');
+is(fields($b, $id, 1), '0:2+1', 'then IDs are, too');
+is(fields($a, $key, 3), '1:0+0 1:1+0 1:2+0', 'keys hop to slot 1, where slot 0 is ahead');
+is(fields($a, $key, 3), '1:3+0 0:3+1 1:0+1', 'and not to slot 2, but to the next unit');
+is(fields($a, $key, 12), '1:1+1 1:2+1 1:3+1 0:0+2 0:1+2 0:2+2 0:3+2 1:0+2 1:1+2 1:2+2 1:3+2 0:0+3', 'and so on');
+fields($a, $key, 15);
+my $error = session_error($a, "SELECT snowflake_key('ONE', 1)");
+is("$error->{sqlstate}: $error->{message}", '53000: cannot generate a snowflake ID: all sequence numbers are in use', 'up to max_drift');
+my $c = session($node);
+is(fields($c, $id, 1), '2:0+0', 'there still are IDs');
+$_->quit foreach $a, $b, $c;
+
+#
+# Other layouts: formats that were inserted with another are tested again
+#
+$error = error_of("SELECT snowflake_key_parse('ONE00000001" . sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYMMDDHH24MI')") . "01000010')");
+like($error->{detail}, qr/^No ID of the layout "time:31\@60s node:5 worker:3 sequence:2", which begins at .*, has its time\.$/, 'a time between those of units');
+
+restart_with("snowflake.layout = 'time:41 node:6 worker:4 sequence:12'\nsnowflake.epoch = '2019-01-01 00:00:00Z'\nsnowflake.node_id = 53\n");
+$error = error_of("SELECT snowflake_key('ONE', 1)");
+is("$error->{sqlstate}: $error->{message}", '22023: key format "ONE" cannot be used', 'a format of another layout');
+is($error->{detail}, 'The field "sequence" has a width of 1, for numbers up to 9, and must hold numbers up to 4095.', 'and why');
+sql('DELETE FROM snowflake_key_formats');
+sql(insert_format('UD', '', ''));
+is(sql("SET timezone = 'UTC'; SELECT p.*, snowflake_compose(ts, 53, 0, 2) = id FROM snowflake_key_parse('UD000000011902261230103345300002') AS p"),
+	'UD|UD|0|0|1|2019-02-26 12:30:10.334+00|53|2|20482507501010946|t', 'the published order number');
+like(sql("SELECT snowflake_key('UD', 0)"), qr/^UD00000001\d{15}53\d{5}$/, 'and one like it');
+
+restart_with("snowflake.layout = 'time:41 node:10 sequence:12'\nsnowflake.node_id = 53\n");
+$error = error_of("SELECT snowflake_key('UD', 0)");
+is($error->{detail}, 'The field "node" has a width of 2, for numbers up to 99, and must hold numbers up to 1023.', 'more than 100 nodes');
+$error = error_of(insert_format('MD', '', ''));
+is($error->{detail}, 'The field "node" has a width of 2, for numbers up to 99, and must hold numbers up to 1023.', 'not to be inserted');
+sql(insert_format('MD', ', node_width', ', 4'));
+is(sql("SELECT key ~ '^MD00000001[0-9]{15}0053[0-9]{5}\$' AND id = snowflake_currval() FROM snowflake_key('MD', 0) AS key, snowflake_key_parse(key)"),
+	't', 'with more digits');
+
+# below a worker above the time there is no going down to another
+restart_with("snowflake.layout = 'worker:5 time:41 node:5 sequence:12'\n");
+$error = error_of(insert_format('WD', '', ''));
+is($error->{detail},
+	'The field "sequence" has a width of 5, for 24 of 31 worker numbers, and in the layout "worker:5 time:41 node:5 sequence:12" the worker is above the time: it must hold them all.',
+	'a worker above the time');
+sql(insert_format('WD', ', sequence_width', ', 6'));
+is(sql("SELECT count(*) FROM generate_series(1, 1000) AS i, snowflake_key('WD', i) AS key, snowflake_key_parse(key) AS p WHERE (p.id, p.node) = (snowflake_currval(), 1)"),
+	'1000', 'with more digits');
+
+# fields in any order
+restart_with("snowflake.layout = 'node:5 time:41\@10ms sequence:8 worker:2'\nsnowflake.node_id = 17\n");
+sql(insert_format('ND', '', ''));
+is(sql("SELECT count(*), count(DISTINCT key) FROM generate_series(1, 1000) AS i, snowflake_key('ND', i) AS key, snowflake_key_parse(key) AS p WHERE (p.id, p.node) = (snowflake_currval(), 17)"),
+	'1000|1000', 'other places and units');
+
+#
+# A dump takes formats along
+#
+sql('CREATE DATABASE copy');
+my $dump = $node->basedir . '/dump.sql';
+$node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
+$node->safe_psql('copy', slurp_file($dump));
+my $rows = 'SELECT * FROM snowflake_key_formats ORDER BY name';
+is($node->safe_psql('copy', "DELETE FROM snowflake_key_formats WHERE name = 'no such'; $rows"), sql($rows), 'the formats are restored');
+like($node->safe_psql('copy', "SELECT snowflake_key('ND', 1)"), qr/^ND/, 'and are of use');
+
+done_testing();
