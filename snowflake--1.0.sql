@@ -370,6 +370,9 @@ COMMENT ON TABLE snowflake_key_formats IS
 
 GRANT SELECT ON snowflake_key_formats TO PUBLIC;
 
+-- a trusted extension's objects are not its owner's
+GRANT INSERT, UPDATE, DELETE, TRUNCATE ON snowflake_key_formats TO @extowner@;
+
 SELECT pg_catalog.pg_extension_config_dump('snowflake_key_formats', '');
 
 CREATE FUNCTION snowflake_check_key_format()

@@ -113,6 +113,11 @@ SELECT substr(snowflake_key(format => 'order', route => 42), 1, 10) AS number,
        substr(snowflake_key('order', 42::smallint), 1, 10) AS smallint,
        substr(snowflake_key('order', 'alice'), 1, 10) AS text, snowflake_route('alice', 4, 8) AS route;
 
+-- texts by the server's hash, where the format says so
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, text_route) VALUES ('guest', 'GS', 4, 8, 'hash');
+SELECT t, (p.database, p."table") = snowflake_route(t, 4, 8, 'hash') AS hashed
+FROM (VALUES ('alice'), ('café'), ('42')) v(t), snowflake_key('guest', t) AS key, snowflake_key_parse(key) AS p;
+
 -- a key of another row is on its shard, where shards are counted alike; else its ID routes
 INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('coupon', 'CP', 8, 4);
 SELECT bool_and(substr(o, 3, 6) = substr(k.key, 3, 6)) AS same_shard FROM keys AS k, snowflake_key('order', k.key) AS o

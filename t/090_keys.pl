@@ -175,4 +175,21 @@ my $rows = 'SELECT * FROM snowflake_key_formats ORDER BY name';
 is($node->safe_psql('copy', "DELETE FROM snowflake_key_formats WHERE name = 'no such'; $rows"), sql($rows), 'the formats are restored');
 like($node->safe_psql('copy', "SELECT snowflake_key('ND', 1)"), qr/^ND/, 'and are of use');
 
+#
+# Where a database's owner made the extension, the owner may change formats
+#
+sql('CREATE ROLE bob LOGIN; CREATE ROLE ann LOGIN; CREATE DATABASE mine OWNER bob');
+is($node->psql('mine', 'CREATE EXTENSION snowflake', connstr => $node->connstr('mine') . ' user=bob'), 0, 'the extension is bob\'s');
+foreach my $change (
+	insert_format('BOB', '', ''),
+	"UPDATE snowflake_key_formats SET name = 'mine' WHERE name = 'BOB'",
+	"DELETE FROM snowflake_key_formats WHERE name = 'mine'",
+	'TRUNCATE snowflake_key_formats')
+{
+	my ($verb) = $change =~ /^(\w+)/;
+
+	is($node->psql('mine', $change, connstr => $node->connstr('mine') . ' user=ann'), 3, "not to others: $verb");
+	is($node->psql('mine', $change, connstr => $node->connstr('mine') . ' user=bob'), 0, "to the extension's owner: $verb");
+}
+
 done_testing();
