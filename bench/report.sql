@@ -45,6 +45,19 @@ WITH line (section, figure, base, aim_of, op, aim) AS (
      ORDER BY section, ord)
 
     UNION ALL
+    (SELECT 'keys', call || ', ns a call', base || ', ns a call', aim_of, op, aim
+     FROM (VALUES
+           (1, 'empty_call()', NULL, NULL, NULL, NULL::float8),
+           (2, 'snowflake_nextval()', NULL, NULL, NULL, NULL),
+           (3, 'snowflake_key(''order'',42)', 'snowflake_nextval()', 'value', '<=', 1000),
+           (4, 'snowflake_key(''shanghai'',42)', 'snowflake_nextval()', 'value', '<=', 1000),
+           (5, 'snowflake_key(''order'',''customer-42'')', 'snowflake_nextval()', 'value', '<=', 1000),
+           (6, 'snowflake_key(''order'',''US010010012611212024268900100566'')', 'snowflake_nextval()', 'value', '<=', 1000),
+           (7, 'plpgsql_key(''order'',42)', 'snowflake_key(''order'',42)', NULL, NULL, NULL))
+           AS l (ord, call, base, aim_of, op, aim)
+     ORDER BY ord)
+
+    UNION ALL
     (SELECT 'ranges', shape || form, CASE form WHEN ', <@, ms' THEN shape || ', by hand, ms' END,
             CASE form WHEN ', <@, ms' THEN 'ratio' END, '<=', 1.02
      FROM unnest(ARRAY['1 row of a minute', 'an hour, count(*)', 'an hour, sum(n)',
