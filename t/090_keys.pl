@@ -192,4 +192,24 @@ foreach my $change (
 	is($node->psql('mine', $change, connstr => $node->connstr('mine') . ' user=bob'), 0, "to the extension's owner: $verb");
 }
 
+#
+# Years have two digits
+#
+my $end_of_century = 4102444800 - time;
+my $late = snowflake_node('late', "snowflake.layout = 'time:42 node:5 worker:5 sequence:11'\n", clock => $end_of_century - 3600);
+$late->safe_psql('postgres', <<'SQL');
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone)
+VALUES ('UT', 'UT', 1, 1, 'UTC'), ('SH', 'SH', 1, 1, 'Asia/Shanghai');
+SQL
+like($late->safe_psql('postgres', "SELECT snowflake_key('UT', 0)"), qr/^UT0000000199123123/, 'the last hour of the century');
+foreach my $name ('SH', 'UT')
+{
+	# where it is 8 hours later, and an hour later
+	my (undef, undef, $stderr) = $late->psql('postgres', "SELECT snowflake_key('$name', 0)", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+
+	$error = psql_error($stderr);
+	is("$error->{sqlstate}: $error->{message}", '22008: snowflake keys have years from 2000 to 2099', "$name: the next one");
+	set_clock($late, $end_of_century + 60);
+}
+
 done_testing();
