@@ -92,7 +92,7 @@ SELECT format, i, (CASE format WHEN 'refund' THEN snowflake_key(format, i::text)
 FROM (VALUES ('user'), ('order'), ('refund'), ('shanghai')) f(format), generate_series(0, 9999) AS i;
 SELECT k.format, count(*), count(DISTINCT key) AS keys, count(DISTINCT p.id) AS ids, min(length(key)), max(length(key)),
        bool_and(p.format = k.format AND p.id = k.id AND p.ts = snowflake_timestamp(k.id)
-                AND p.node = 24 AND p.version = 1 AND key LIKE p.prefix || '%') AS as_drawn,
+                AND p.node = (snowflake_parse(k.id)).node AND p.version = 1 AND key LIKE p.prefix || '%') AS as_drawn,
        bool_and((p.database, p."table") = CASE k.format WHEN 'refund' THEN snowflake_route(i, 2, 3) ELSE snowflake_route(i, 4, 8) END) AS routed,
        bool_and(substr(key, length(p.prefix) + 9, 15) =
                 to_char(p.ts AT TIME ZONE CASE k.format WHEN 'shanghai' THEN 'Asia/Shanghai' ELSE 'UTC' END, 'YYMMDDHH24MISSMS')) AS timed,
