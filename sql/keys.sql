@@ -194,7 +194,7 @@ SELECT v.name, prefix, db_count AS dbs, tables_per_db AS tables, set, e.state, e
             ('database', 'DB', 101, 1, NULL), ('database', 'DB', 2, 1, 'database_width 0'),
             ('table', 'TB', 100, 101, NULL), ('table', 'TB', 2147483647, 2147483647, NULL),
             ('version', 'VR', 1, 1, 'version 100'), ('version', 'VR', 1, 1, 'version_width 0'),
-            ('zone', 'ZN', 1, 1, 'time_zone Asia/Nowhere'), ('zone', 'ZN', 1, 1, 'time_zone Europe/Berlin')) v(name, prefix, db_count, tables_per_db, set),
+            ('zone', 'ZN', 1, 1, 'time_zone Asia/Nowhere'), ('zone', 'ZN', 1, 1, 'time_zone AAA0BBB,J100/0,J101/0')) v(name, prefix, db_count, tables_per_db, set),
     LATERAL error_of(format('INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db%s) VALUES (%L, %L, %L, %L%s)',
         ', ' || split_part(set, ' ', 1), v.name, prefix, db_count, tables_per_db, ', ' || quote_literal(split_part(set, ' ', 2)))) AS e;
 INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, table_width) VALUES ('order2', 'UD', 1, 1, 2, 3);
@@ -218,15 +218,41 @@ FROM snowflake_key('long', 999999999) AS key, snowflake_key_parse(key) AS p;
 SELECT length(key), p.format, p.prefix, p.database, p."table", p.version, p.id = snowflake_currval() AS same
 FROM snowflake_key('short', 7) AS key, snowflake_key_parse(key) AS p;
 
--- of a zone whose clock is set back while the layout lasts: as AT TIME ZONE shows, in steps of 6 hours
-SELECT zone, e.message = 'no error' AS accepted, (e.message = 'no error') = NOT EXISTS (
-        SELECT FROM (SELECT ts AT TIME ZONE zone - lag(ts AT TIME ZONE zone) OVER (ORDER BY ts) AS step
-                     FROM generate_series('2020-01-01 00:00+00'::timestamptz, '2089-09-06', '6 hours') AS ts) AS steps
-        WHERE step < '6 hours') AS right
-FROM (VALUES ('UTC'), ('utc'), ('Etc/GMT-8'), ('Asia/Shanghai'), ('Asia/Tokyo'), ('Asia/Kolkata'), ('Europe/Moscow'), ('America/Whitehorse'),
-             ('Europe/Berlin'), ('America/New_York'), ('Australia/Lord_Howe'), ('Africa/Casablanca'), ('Asia/Almaty')) v(zone),
-    LATERAL error_of(format('INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone)
-                             VALUES (%L, ''Z'', 1, 1, %1$L); DELETE FROM snowflake_key_formats WHERE prefix = ''Z''', zone)) AS e;
+-- Where a clock is set back, local times come twice, and keys have 24 more for the hour the second time.  For two hours before and
+-- after each change, all keys are read as what they are, and no two are the same.
+CREATE FUNCTION changes(zone text) RETURNS TABLE (at timestamptz, step interval) LANGUAGE sql AS $$
+    SELECT ts, step FROM (SELECT ts, ts AT TIME ZONE zone - lag(ts AT TIME ZONE zone) OVER (ORDER BY ts) - '30 minutes' AS step
+                          FROM generate_series('2030-01-01 00:00+00'::timestamptz, '2040-01-01', '30 minutes') AS ts) AS steps
+    WHERE step <> '0'
+$$;
+CREATE FUNCTION key_at(ts timestamptz, zone text) RETURNS text LANGUAGE sql AS $$
+    SELECT 'Z000000' || '01' || to_char(ts AT TIME ZONE zone, 'YYMMDD')
+        || lpad((to_char(ts AT TIME ZONE zone, 'HH24')::int
+                 + CASE WHEN EXISTS (SELECT FROM unnest('{30,60,180}'::int[]) AS m
+                                     WHERE (ts - m * interval '1 minute') AT TIME ZONE zone = ts AT TIME ZONE zone) THEN 24 ELSE 0 END)::text, 2, '0')
+        || to_char(ts AT TIME ZONE zone, 'MISSMS') || '24' || '00007'
+$$;
+CREATE FUNCTION try_zone(zone text, OUT changes text, OUT keys text, OUT "distinct" boolean, OUT right_read boolean) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES ('zone', 'Z', 1, 1, zone);
+    SELECT CASE WHEN count(*) FILTER (WHERE step < '0') = 10 THEN 'each year' WHEN count(*) FILTER (WHERE step < '0') > 0 THEN 'some' ELSE 'none' END
+    INTO changes FROM changes(zone);
+    SELECT CASE WHEN count(*) > 500 THEN 'many' ELSE 'few' END, count(*) = count(DISTINCT key),
+        bool_and(p.ts = k.ts AND p.id = snowflake_compose(k.ts, 24, 0, 7))
+    INTO keys, "distinct", right_read
+    FROM (SELECT ts, key_at(ts, zone) AS key FROM changes(zone), generate_series(at - '105 minutes'::interval, at + '105 minutes', '7 minutes 30 seconds') AS ts
+          UNION ALL SELECT '2024-02-29 12:34:56.789+00', key_at('2024-02-29 12:34:56.789+00', zone)) AS k, snowflake_key_parse(key) AS p;
+    DELETE FROM snowflake_key_formats WHERE name = 'zone';
+END $$;
+SELECT zone, z.* FROM unnest('{UTC,utc,Etc/GMT-8,Asia/Shanghai,Asia/Kolkata,Europe/Berlin,America/New_York,Australia/Lord_Howe,"EST5EDT,M3.2.0,M11.1.0"}'::text[]) AS zone,
+    try_zone(zone) AS z;
+INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES ('berlin', 'Z', 1, 1, 'Europe/Berlin');
+SELECT key, p.ts FROM (VALUES ('Z000000012610250230000002400007'), ('Z000000012610252630000002400007'), ('Z000000012610250300000002400007')) v(key), snowflake_key_parse(key) AS p;
+SELECT key, e.state, e.detail FROM
+    (VALUES ('Z000000012610252700000002400007'), ('Z000000012610252559599992400007'), ('Z000000012606252630000002400007'),
+            ('Z000000012610254800000002400007'), ('Z000000012603290230000002400007'), ('UD000000012610252630000002400007')) v(key),
+    LATERAL error_of(format('SELECT snowflake_key_parse(%L)', key)) AS e;
+DELETE FROM snowflake_key_formats WHERE name = 'berlin';
 
 -- an hour that is left out when a clock is set forward
 INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES ('yukon', 'YT', 1, 1, 'America/Whitehorse');

@@ -55,6 +55,8 @@ static const struct
 	{"millisecond", 3, 0, 999},
 };
 
+#define HOURS	24
+
 enum
 {
 	YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MILLISECOND, TIME_PARTS
@@ -239,6 +241,8 @@ key_write(const KeyFormat *format, const Key *key, char str[KEY_MAX_LENGTH])
 			continue;
 		}
 		time_to_parts(key->number[f], parts);
+		if (key->is_again)
+			parts[HOUR] += HOURS;
 		for (int i = 0; i < TIME_PARTS; i++)
 			end = write_number(end, time_parts[i].width, parts[i]);
 	}
@@ -309,7 +313,7 @@ refuse(Reader *reader, const char *name, int width, int64_t number,
 }
 
 static bool
-read_time(Reader *reader, int64_t *time)
+read_time(Reader *reader, int64_t *time, bool *is_again)
 {
 	int			parts[TIME_PARTS];
 
@@ -317,6 +321,7 @@ read_time(Reader *reader, int64_t *time)
 	{
 		int			width = time_parts[i].width;
 		int			max = i == DAY ? days_of_month(parts[YEAR], parts[MONTH]) :
+			i == HOUR && reader->format->has_folds ? 2 * HOURS - 1 :
 			time_parts[i].max;
 		int64_t		number;
 
@@ -327,6 +332,9 @@ read_time(Reader *reader, int64_t *time)
 						  time_parts[i].min, max);
 		parts[i] = (int) number;
 	}
+	*is_again = parts[HOUR] >= HOURS;
+	if (*is_again)
+		parts[HOUR] -= HOURS;
 	*time = time_of_parts(parts);
 	return true;
 }
@@ -372,7 +380,7 @@ key_read(const KeyFormat *format, const char *str, size_t len, Key *key,
 
 		if (f == KEY_TIME)
 		{
-			if (!read_time(&reader, &key->number[f]))
+			if (!read_time(&reader, &key->number[f], &key->is_again))
 				return false;
 			continue;
 		}

@@ -47,6 +47,9 @@ typedef enum KeyField
 /*
  * A field of width 0 holds the number 0 only.  The version is the same in all
  * keys of a format.
+ *
+ * Where a clock is set back, local times come twice.  With has_folds the second
+ * time has its hour 24 higher in the key: 26 is 2 o'clock again.
  */
 typedef struct KeyFormat
 {
@@ -54,12 +57,14 @@ typedef struct KeyFormat
 	int			width[KEY_FIELDS];
 	int64_t		max[KEY_FIELDS];	/* the largest number; not of the prefix */
 	int64_t		tables_per_db;
+	bool		has_folds;
 } KeyFormat;
 
 /* The numbers of a key; that of the prefix is not used. */
 typedef struct Key
 {
 	int64_t		number[KEY_FIELDS];
+	bool		is_again;		/* the second time with has_folds */
 } Key;
 
 /* What is wrong: a full sentence, for a DETAIL, and where, from 1. */

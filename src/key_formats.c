@@ -14,8 +14,9 @@
  *	- fields that do not hold the server's nodes, or the sequence numbers of
  *	  one worker.  Of the workers, keys are drawn from as many as the sequence
  *	  field holds;
- *	- a time zone whose clock is ever set back while the layout lasts, so that
- *	  two instants would have one local time;
+ *	- a time zone whose clock is set twice within two days, so that more than
+ *	  two instants could have one local time.  Where two have, the key says
+ *	  which one it is, see key.h;
  *	- formats with the same prefix and other widths, where it is not plain
  *	  which one a key is of; and
  *	- another time zone for a format that has had one.
@@ -86,16 +87,22 @@ format_offset(const FormatRow *format, TimestampTz ts)
 	return pg_localtime(&seconds, format->zone)->tm_gmtoff;
 }
 
+/* Two changes of a clock have to be so far apart for keys, in seconds. */
+#define MIN_CHANGE_DISTANCE (2 * SECS_PER_DAY)
+
 /*
- * Does the clock of a time zone go back while the layout lasts, or the times
- * that a key can have?  Then two instants have one local time.
+ * Look at all changes of a time zone's clock while the layout lasts, or the
+ * times that a key can have.  Is it ever set back, so that local times come
+ * twice?  Returns false when changes are so close to each other that they could
+ * come more often.
  */
 static bool
-find_fold(pg_tz *zone, TimestampTz *fold)
+find_folds(pg_tz *zone, bool *has_folds, TimestampTz *too_close)
 {
 	TimestampTz last;
-	pg_time_t	time = timestamptz_to_time_t(snowflake_epoch);
+	pg_time_t	time = timestamptz_to_time_t(snowflake_epoch) - SECS_PER_DAY;
 	pg_time_t	end;
+	pg_time_t	former = PG_INT64_MIN / 2;
 	long int	before;
 	long int	after;
 	int			before_isdst;
@@ -104,35 +111,37 @@ find_fold(pg_tz *zone, TimestampTz *fold)
 
 	end = timestamptz_to_time_t(KEY_MAX_TIME * 1000) + SECS_PER_DAY;
 	if (clock_timestamp_of_unit(snowflake_layout.max[FIELD_TIME], &last))
-		end = Min(end, timestamptz_to_time_t(last));
+		end = Min(end, timestamptz_to_time_t(last) + SECS_PER_DAY);
 
+	*has_folds = false;
 	while (pg_next_dst_boundary(&time, &before, &before_isdst, &boundary,
 								&after, &after_isdst, zone) == 1 &&
 		   boundary <= end)
 	{
-		if (after < before)
+		if (boundary - former < MIN_CHANGE_DISTANCE)
 		{
-			*fold = time_t_to_timestamptz(boundary);
-			return true;
+			*too_close = time_t_to_timestamptz(boundary);
+			return false;
 		}
-		time = boundary;
+		*has_folds |= after < before;
+		former = time = boundary;
 	}
-	return false;
+	return true;
 }
 
 static const char *
 zone_problem(FormatRow *format)
 {
-	TimestampTz fold;
+	TimestampTz too_close;
 
 	if (pg_strcasecmp(format->zone_name, "UTC") == 0)
 		return NULL;
 	format->zone = pg_tzset(format->zone_name);
 	if (format->zone == NULL || !pg_tz_acceptable(format->zone))
 		return psprintf("There is no time zone \"%s\".", format->zone_name);
-	if (find_fold(format->zone, &fold))
-		return psprintf("In the time zone \"%s\" the clock is set back at %s, so that local times come twice, and keys could.",
-						format->zone_name, timestamptz_to_str(fold));
+	if (!find_folds(format->zone, &format->key.has_folds, &too_close))
+		return psprintf("In the time zone \"%s\" the clock is set at %s, within two days of another time, so that local times could come more than twice.",
+						format->zone_name, timestamptz_to_str(too_close));
 	return NULL;
 }
 

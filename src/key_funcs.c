@@ -225,30 +225,44 @@ find_format_of(const FormatRows *formats, const char *str, int len)
 }
 
 /*
- * The instant of a local time: where an offset that applies a day before or
- * after gives it.  There is one at most, see key_formats.c.
+ * The instants of a local time, in order: one, none where the clock was set
+ * forward, two where it was set back.  Its offsets are those that apply a day
+ * before and after, see key_formats.c.
  */
-static bool
-find_instant(const FormatRow *format, int64 local_ms, TimestampTz *ts)
+static int
+find_instants(const FormatRow *format, int64 local_ms, TimestampTz found[2])
 {
 	TimestampTz local = local_ms * 1000;
+	int			n = 0;
 
 	for (int side = -1; side <= 1; side += 2)
 	{
-		*ts = local - format_offset(format, local + side * USECS_PER_DAY) * USECS_PER_SEC;
-		if (*ts + format_offset(format, *ts) * USECS_PER_SEC == local)
-			return true;
+		TimestampTz ts = local -
+			format_offset(format, local + side * USECS_PER_DAY) * USECS_PER_SEC;
+
+		if (ts + format_offset(format, ts) * USECS_PER_SEC == local &&
+			(n == 0 || found[0] != ts))
+			found[n++] = ts;
 	}
-	return false;
+	return n;
 }
 
-/* The time of an instant in keys of a format; rounds down. */
+/*
+ * The time of an instant in keys of a format; rounds down.
+ */
 static int64
-local_ms(const FormatRow *format, TimestampTz ts)
+local_time(const FormatRow *format, TimestampTz ts, bool *is_again)
 {
 	int64		local = ts + format_offset(format, ts) * USECS_PER_SEC;
+	TimestampTz found[2];
 
-	return local < 0 ? -1 : local / 1000;
+	*is_again = false;
+	if (local < 0)
+		return -1;
+	local /= 1000;
+	if (format->key.has_folds && local <= KEY_MAX_TIME)
+		*is_again = find_instants(format, local, found) == 2 && ts >= found[1];
+	return local;
 }
 
 /*
@@ -261,6 +275,8 @@ read_key(const FormatRow *format, const char *str, int len, ReadKey *read)
 	uint64		low;
 	int64		unit;
 	int64		version;
+	TimestampTz found[2];
+	int			nfound;
 	KeyError	error;
 
 	format_require_usable(format);
@@ -273,16 +289,20 @@ read_key(const FormatRow *format, const char *str, int len, ReadKey *read)
 								(int) key_field_position(&format->key, KEY_VERSION)));
 	if (!key_read(&format->key, str, len, key, &error))
 		report_invalid(str, len, error.message);
-	if (!find_instant(format, key->number[KEY_TIME], &read->ts))
+	nfound = find_instants(format, key->number[KEY_TIME], found);
+	if (nfound <= (int) key->is_again)
 		report_invalid(str, len,
-					   psprintf("There was no such time in the time zone \"%s\".",
+					   psprintf(nfound == 0 ?
+								"There was no such time in the time zone \"%s\"." :
+								"That time did not come twice in the time zone \"%s\".",
 								format->zone_name));
+	read->ts = found[key->is_again];
 
 	/* the unit whose start is in that millisecond */
 	unit = layout_unit_ceil(&snowflake_layout, clock_since_epoch(read->ts));
 	if (unit < 0 || (uint64) unit > snowflake_layout.max[FIELD_TIME] ||
 		!clock_timestamp_of_unit((uint64) unit, &read->ts) ||
-		local_ms(format, read->ts) != key->number[KEY_TIME])
+		read->ts >= found[key->is_again] + 1000)
 		report_invalid(str, len,
 					   psprintf("No ID of the layout \"%s\", which begins at %s, has its time.",
 								snowflake_layout_text,
@@ -347,7 +367,7 @@ draw(const FormatRow *format, int64 table)
 	if (!clock_timestamp_of_unit(layout_unpack(&snowflake_layout, id, FIELD_TIME), &ts))
 		ts = DT_NOEND;
 	else
-		key.number[KEY_TIME] = local_ms(format, ts);
+		key.number[KEY_TIME] = local_time(format, ts, &key.is_again);
 	if (ts == DT_NOEND || key.number[KEY_TIME] < 0 || key.number[KEY_TIME] > KEY_MAX_TIME)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),

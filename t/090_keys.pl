@@ -212,4 +212,26 @@ foreach my $name ('SH', 'UT')
 	set_clock($late, $end_of_century + 60);
 }
 
+#
+# Where the clock of a format's time zone is set back
+#
+my $fold = 1792888200;    # 2026-10-25 00:30:00 UTC, in Berlin half an hour before it is 2 o'clock again
+my $berlin = snowflake_node('berlin', "snowflake.sequence_start = zero\n", clock => $fold - time);
+$berlin->safe_psql('postgres', insert_format('BE', ', time_zone', q(, 'Europe/Berlin')));
+foreach (
+	[ 0, '61025023\d', 'the first time' ],
+	[ 3600, '61025263\d', 'the second time' ],
+	[ 5400, '6102503[0-9]{2}', 'after it' ])
+{
+	my ($later, $expected, $name) = @$_;
+
+	set_clock($berlin, $fold + $later - time);
+	my ($key, $right) = split /\|/, $berlin->safe_psql('postgres', <<'SQL');
+SELECT key, p.ts = snowflake_timestamp(snowflake_currval()) AND p.id = snowflake_currval()
+FROM (SELECT snowflake_key('BE', 1) AS key OFFSET 0) AS k, snowflake_key_parse(key) AS p
+SQL
+	like($key, qr/^BE00000101 2 $expected/x, "a key of $name");
+	is($right, 't', "is read as what it is, $name");
+}
+
 done_testing();

@@ -516,6 +516,7 @@ take_key_format(Input *in, KeyFormat *format)
 		format->width[f] = width;
 	}
 	format->tables_per_db = (int64_t) take(in, 2) + 1;
+	format->has_folds = take(in, 1) % 2 != 0;
 
 	valid = key_format_is_valid(format, &error);
 	CHECK(valid == fits);
@@ -538,6 +539,7 @@ take_key(Input *in, const KeyFormat *format, Key *key, char str[KEY_MAX_LENGTH])
 	key->number[KEY_VERSION] = format->max[KEY_VERSION];
 	key->number[KEY_TIME] = (int64_t) (take(in, 8) % (KEY_MAX_TIME + 1));
 	key->number[KEY_DATABASE] = key->number[KEY_TABLE] / format->tables_per_db;
+	key->is_again = format->has_folds && take(in, 1) % 2 != 0;
 
 	len = key_write(format, key, str);
 	CHECK(len == key_length(format) && len <= KEY_MAX_LENGTH);
@@ -546,14 +548,14 @@ take_key(Input *in, const KeyFormat *format, Key *key, char str[KEY_MAX_LENGTH])
 
 /* The calendar of the C library. */
 static void
-print_key_time(int64_t time, char str[64])
+print_key_time(int64_t time, bool is_again, char str[64])
 {
 	time_t		seconds = 946684800 + time / 1000;
 	struct tm	tm;
 
 	CHECK(gmtime_r(&seconds, &tm) != NULL);
 	snprintf(str, 64, "%02d%02d%02d%02d%02d%02d%03d", tm.tm_year % 100,
-			 tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+			 tm.tm_mon + 1, tm.tm_mday, tm.tm_hour + (is_again ? 24 : 0), tm.tm_min, tm.tm_sec,
 			 (int) (time % 1000));
 }
 
@@ -610,7 +612,7 @@ key_numbers(Input *in)
 		char		digits[64];
 
 		if (f == KEY_TIME)
-			print_key_time(key.number[f], digits);
+			print_key_time(key.number[f], key.is_again, digits);
 		else if (format.width[f] > 0)
 			snprintf(digits, sizeof(digits), "%0*lld", format.width[f],
 					 (long long) key.number[f]);
@@ -650,16 +652,20 @@ is_key(const KeyFormat *format, const char *str, size_t len)
 		{
 			struct tm	tm = {0};
 			char		again[64];
+			bool		is_again;
 			int			ms;
 
 			CHECK(sscanf(digits, "%2d%2d%2d%2d%2d%2d%3d", &tm.tm_year, &tm.tm_mon,
 						 &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms) == 7);
 			tm.tm_year += 100;
 			tm.tm_mon -= 1;
+			is_again = format->has_folds && tm.tm_hour >= 24;
+			if (is_again)
+				tm.tm_hour -= 24;
 			number[f] = ((int64_t) timegm(&tm) - 946684800) * 1000 + ms;
 			if (number[f] < 0 || number[f] > KEY_MAX_TIME)
 				return false;
-			print_key_time(number[f], again);
+			print_key_time(number[f], is_again, again);
 			if (strcmp(digits, again) != 0)
 				return false;
 		}
