@@ -325,10 +325,7 @@ sub test_away
 		is(number($server), $i, "server $i");
 		@{$server}{qw(what why mode)} = @{ $ways[$i] };
 		$server->{change} = [ @{ $ways[$i] }[ 3 .. $#{ $ways[$i] } ] ];
-
-		# on a busy machine the durable mark may take longer than the usual max_wait
-		$server->{draw} = draw_on($server,
-			connstr => $server->{node}->connstr('postgres') . q( options='-c snowflake.max_wait=1s'));
+		$server->{draw} = draw_on($server);
 		push @servers, $server;
 	}
 
