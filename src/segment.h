@@ -105,11 +105,8 @@ extern struct Link segment_link;
  */
 extern int64 segment_due_at_home(void);
 
-/* Ask it.  Raises an ERROR when that fails. */
+/* Ask it.  Raises an ERROR when that fails, of which who waits knows then. */
 extern void segment_serve_at_home(void);
-
-/* Let who waits know of an ERROR; false when it is not that one. */
-extern bool segment_note_error(const ErrorData *edata);
 
 /* In a worker that begins: one before it may have ended at any point. */
 extern void segment_begin(void);

@@ -139,7 +139,6 @@ static struct
 	const LinkRequest *keep;	/* at exit, what is to be kept */
 	bool		is_kept;		/* that is done, or cannot be */
 	int			failures;		/* of the link */
-	bool		is_at_home;		/* in the home database, now */
 	bool		has_begun;		/* segment_begin() was called */
 } request;
 
@@ -1048,8 +1047,8 @@ segment_due_at_home(void)
 	return request.retry_at;
 }
 
-void
-segment_serve_at_home(void)
+static void
+serve_at_home(void)
 {
 	LinkRequest sent = {0};
 	MemoryContext caller = CurrentMemoryContext;
@@ -1078,7 +1077,6 @@ segment_serve_at_home(void)
 		}
 	}
 
-	request.is_at_home = true;
 	home_begin("serving segments of numbers");
 	limit_lock_waits();
 	schema = find_schema(is_command &&
@@ -1094,7 +1092,6 @@ segment_serve_at_home(void)
 	}
 	unlimit_lock_waits();
 	home_commit();
-	request.is_at_home = false;
 
 	MemoryContextSwitchTo(caller);
 	if (is_command)
@@ -1113,17 +1110,28 @@ segment_serve_at_home(void)
 	heed_take(rows, nrows);
 }
 
-bool
-segment_note_error(const ErrorData *edata)
+void
+segment_serve_at_home(void)
 {
-	if (!request.is_at_home)
-		return false;
-	request.is_at_home = false;
-	unlimit_lock_waits();
-	note_error(edata->sqlerrcode, edata->message,
-			   edata->detail ? edata->detail : "",
-			   edata->hint ? edata->hint : "");
-	return true;
+	MemoryContext caller = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		serve_at_home();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		unlimit_lock_waits();
+		MemoryContextSwitchTo(caller);
+		edata = CopyErrorData();
+		note_error(edata->sqlerrcode, edata->message,
+				   edata->detail ? edata->detail : "",
+				   edata->hint ? edata->hint : "");
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 }
 
 /*

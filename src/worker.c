@@ -60,6 +60,9 @@ static Link *const links[] = {&registry_link, &segment_link};
 
 static emit_log_hook_type prev_emit_log_hook = NULL;
 
+/* At work for segments, whose errors are not those of the mark. */
+static bool serving_segments = false;
+
 /* Told to end, and not ending because of an error. */
 static volatile sig_atomic_t terminated = false;
 
@@ -94,7 +97,7 @@ note_error(ErrorData *edata)
 	{
 		uint64		left_out;
 
-		if (segment_note_error(edata))
+		if (serving_segments)
 			edata->output_to_server = alarm_is_due(ALARM_SEGMENT, &left_out);
 		else
 		{
@@ -377,7 +380,9 @@ snowflake_worker_main(Datum arg)
 		if (segment_due_at_home() <= clock_read_steady())
 		{
 			MemoryContextSwitchTo(context);
+			serving_segments = true;
 			(void) attempt(serve_segments, NULL);
+			serving_segments = false;
 		}
 
 		for (int i = 0; i < (int) lengthof(links); i++)

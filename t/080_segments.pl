@@ -393,6 +393,19 @@ $tests{waits} = sub {
 		'away 76, locked ' . of_tag($node, 'max_id', 'locked') . ', more 1 0, more 2 1, more 3 2, more 4 3, more 5 4, other ' . of_tag($node, 'max_id', 'other') . ', third 0',
 		'each once, and nothing that was given up');
 
+	# What it fails with is known, and SIGINT is ignored again, whatever is logged.
+	$node->safe_psql('postgres', 'ALTER SYSTEM SET log_min_messages = panic');
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT current_setting('log_min_messages') = 'panic'") or die 'no reload';
+	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
+	$error = session_error($session, q|SET snowflake.max_wait = '10s'; SELECT snowflake_segment_alter('third', 20)|);
+	like($error->{message}, qr/^could not alter segment tag "third": canceling statement due to lock timeout$/, 'an error that is not logged');
+	ok(wait_for(sub { slurp_file("/proc/$worker/status") =~ /^SigIgn:\s*(\S+)$/m && hex(substr($1, -2)) & 2 }),
+		'the worker cannot be cancelled after it');
+	$locker->query_safe('COMMIT');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET log_min_messages');
+	$node->reload;
+
 	# The worker is at it, when who has asked ends, and then when it ends itself.
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
 	my $asker = start_sql($node, "SET application_name = 'asker'; SELECT snowflake_segment_create('gone');");
