@@ -3,8 +3,8 @@
 import os
 import sys
 from datetime import timedelta
-from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import django
 from django.core.management import call_command
@@ -110,12 +110,12 @@ check("id_range_for() finds the rows",
 # Dumped and loaded, the keys are the same, and loading finds no sequence to set.
 #
 
-dump = StringIO()
-call_command("dumpdata", "shop.Order", stdout=dump)
 keys = set(Order.objects.values_list("id", flat=True))
-Path(os.environ["TMPDIR"], "orders.json").write_text(dump.getvalue())
-Order.objects.all().delete()
-call_command("loaddata", Path(os.environ["TMPDIR"], "orders.json"), verbosity=0)
+with TemporaryDirectory() as folder:
+    dump = Path(folder, "orders.json")
+    call_command("dumpdata", "shop.Order", output=dump, verbosity=0)
+    Order.objects.all().delete()
+    call_command("loaddata", dump, verbosity=0)
 check("dumpdata and loaddata keep the keys",
       set(Order.objects.values_list("id", flat=True)) == keys)
 since = now()
