@@ -161,7 +161,7 @@ say "# TAP"
 } | tee "$work/tap.log" |
 	awk '/^# [0-9]+ (IDs|numbers) drawn/ || /^ok +[0-9]+ ms/ || !/^(ok|#|[0-9]+\.\.) ?|^$/ {print; fflush()}' || true
 status=$(cat "$work/tap.status")
-[ "$status" -eq 0 ] || grep -B 2 -A 12 '^not ok' "$work/tap.log" || true
+[ "$status" -eq 0 ] || grep -A 12 '^ *not ok' "$work/tap.log" || true
 count "$work/tap.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
 
 for major in "${servers[@]}"; do
