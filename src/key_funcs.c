@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -20,6 +21,7 @@
 #include "utils/builtins.h"
 
 #include "clock.h"
+#include "compat.h"
 #include "generator.h"
 #include "key_formats.h"
 #include "settings.h"
