@@ -159,7 +159,8 @@ say "# TAP"
 		prove -v --timer -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
 	echo "$status" >"$work/tap.status"
 } | tee "$work/tap.log" |
-	awk '/^# [0-9]+ (IDs|numbers) drawn/ || /^ok +[0-9]+ ms/ || !/^(ok|#|[0-9]+\.\.) ?|^$/ {print; fflush()}' || true
+	perl -ne 'BEGIN { $| = 1 } print if /^# \d+ (IDs|numbers) drawn/ || /^ok +\d+ ms/ ||
+		!/^(ok|#|\d+\.\.) ?|^$/' || true
 status=$(cat "$work/tap.status")
 [ "$status" -eq 0 ] || grep -A 12 '^ *not ok' "$work/tap.log" || true
 count "$work/tap.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
