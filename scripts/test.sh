@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Run all tests on throwaway servers: pg_regress, isolation, TAP.
 #
-#   scripts/test.sh [--keep] [--servers=17,18] [TAP test ...]
+#   scripts/test.sh [--keep] [--servers=17,18] [--packages] [TAP test ...]
 #
 # --keep leaves the work folder, with logs and differences, and says where.
 # --servers runs all of it on further server versions too, at the same time,
 # each in a throwaway root of the Debian release that has it (needs root).
+# --packages builds, installs and tests the Debian packages (package.sh).
 # With TAP tests named (t/001_settings.pl ...), runs only those.
 # PG_MAJOR=17 scripts/test.sh takes that server version of this machine.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -13,11 +14,14 @@
 
 keep=
 servers=()
-elsewhere=()
+packages=
+beside=()
+beside_pid=()
 tap=()
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
+		--packages) packages=yes ;;
 		--servers=*) IFS=, read -r -a servers <<<"${arg#*=}" ;;
 		-*) die "unknown option $arg" ;;
 		*) tap+=("$arg") ;;
@@ -75,6 +79,17 @@ make_work
 trap finish EXIT
 trap 'exit 130' INT TERM
 
+# Begin to run what has tests of its own beside these; its last line says how
+# many.
+begin() {
+	local what=$1
+
+	shift
+	"$@" >"$work/beside-$what.log" 2>&1 </dev/null &
+	beside+=("$what")
+	beside_pid+=($!)
+}
+
 # All of this on another server version, in a root of its own.
 run_elsewhere() {
 	local major=$1 root=$work/root-$1
@@ -89,9 +104,9 @@ run_elsewhere() {
 		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh "${tap[@]}"
 }
 for major in "${servers[@]}"; do
-	run_elsewhere "$major" >"$work/server-$major.log" 2>&1 </dev/null &
-	elsewhere[major]=$!
+	begin "PostgreSQL $major" run_elsewhere "$major"
 done
+[ -z "$packages" ] || begin packages "$repo/scripts/package.sh"
 make_server_tree
 cd "$work"
 pgbouncer=
@@ -165,12 +180,12 @@ status=$(cat "$work/tap.status")
 [ "$status" -eq 0 ] || grep -A 12 '^ *not ok' "$work/tap.log" || true
 count "$work/tap.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
 
-for major in "${servers[@]}"; do
+for i in "${!beside[@]}"; do
 	status=0
-	wait "${elsewhere[major]}" || status=$?
-	say "# PostgreSQL $major"
-	cat "$work/server-$major.log"
-	ended=$(tail -n 1 "$work/server-$major.log")
+	wait "${beside_pid[i]}" || status=$?
+	say "# ${beside[i]}"
+	cat "$work/beside-${beside[i]}.log"
+	ended=$(tail -n 1 "$work/beside-${beside[i]}.log")
 	if [[ $ended =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
 		passed=$((passed + BASH_REMATCH[1]))
 		failed=$((failed + BASH_REMATCH[2]))
@@ -179,6 +194,6 @@ for major in "${servers[@]}"; do
 	fi
 done
 
-[ ${#servers[@]} -eq 0 ] || say "# all servers"
+[ ${#beside[@]} -eq 0 ] || say "# all"
 say "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
