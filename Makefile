@@ -29,6 +29,7 @@ OBJS = \
 	src/link.o \
 	src/module.o \
 	src/partitions.o \
+	src/pgedge.o \
 	src/ranges.o \
 	src/reading.o \
 	src/registry.o \
