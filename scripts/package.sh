@@ -88,7 +88,7 @@ build_packages() {
 }
 
 has_bitcode() {
-	dpkg-deb -c "$1" | grep -q 'lib/bitcode/snowflake\.index\.bc$'
+	dpkg-deb -c "$1" | grep 'lib/bitcode/snowflake\.index\.bc$'
 }
 
 # Are there still only the packages that a user installs?
