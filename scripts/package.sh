@@ -132,7 +132,7 @@ purge() {
 say "# roots of $suite"
 make_root "$work/clean" "$suite" || done_testing
 as_root mkdir -p "$work/clean/etc/postgresql-common/createcluster.d"
-as_root tee "$work/clean/etc/postgresql-common/createcluster.d/snowflake.conf" \
+as_root tee "$work/clean/etc/postgresql-common/createcluster.d/none.conf" \
 	>/dev/null <<<'create_main_cluster = false'
 as_root cp -a "$work/clean" "$work/build"
 as_root mkdir "$work/build/build"
