@@ -7,10 +7,22 @@
 -- Generating
 --
 
-CREATE FUNCTION snowflake_nextval()
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_nextval'
-LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+-- The first function: where the library is another extension's, say so.
+DO $do$
+BEGIN
+    CREATE FUNCTION snowflake_nextval()
+    RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_next'
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+EXCEPTION
+    WHEN undefined_function THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'object_not_in_prerequisite_state',
+            MESSAGE = 'the library "MODULE_PATHNAME" is not that of this extension "snowflake"',
+            DETAIL = SQLERRM,
+            HINT = 'It is that of another extension of the same name, such as pgEdge''s. Remove the package it came with, install this one again, and restart the server.';
+END
+$do$;
 
 COMMENT ON FUNCTION snowflake_nextval() IS
 'draw a snowflake ID: unique, and above every ID that this session drew before';
@@ -34,7 +46,7 @@ COMMENT ON FUNCTION snowflake_backfill(timestamptz) IS
 -- what it returns is known only to the backend itself, like currval()
 CREATE FUNCTION snowflake_currval()
 RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_currval'
+AS 'MODULE_PATHNAME', 'snowflake_current'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION snowflake_currval() IS
