@@ -43,6 +43,9 @@ LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_backfill(timestamptz) IS
 'draw a snowflake ID of a time in the past, to load history: unique, also beside the IDs that were drawn at that time';
 
+-- there are few in each time unit, and they are used up for all databases
+REVOKE ALL ON FUNCTION snowflake_backfill(timestamptz) FROM PUBLIC;
+
 -- what it returns is known only to the backend itself, like currval()
 CREATE FUNCTION snowflake_currval()
 RETURNS bigint
@@ -72,6 +75,10 @@ LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_segment_nextval(text, integer) IS
 'draw some numbers of a segment tag, in ascending order';
+
+-- as with a sequence, whose numbers may come to an end
+REVOKE ALL ON FUNCTION snowflake_segment_nextval(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segment_nextval(text, integer) FROM PUBLIC;
 
 -- not undone by a rollback, and known to all servers of the registry
 CREATE FUNCTION snowflake_segment_create(
