@@ -173,6 +173,17 @@ find_monitoring() {
 	done
 }
 
+# Install the drivers and ORMs that a test uses, and the languages.  Unpack
+# node-postgres: Debian's package goes with Debian's Node.js only, and another
+# may be installed.
+find_clients() {
+	install_packages python3-psycopg python3-psycopg2 python3-sqlalchemy \
+		python3-django default-jdk-headless libpostgresql-jdbc-java ruby ruby-pg
+	type -P node >/dev/null || install_packages nodejs
+	node_path=$work/node/usr/share/nodejs
+	unpack_package "$work/node" download node-split2 node-xtend node-pg || return 0
+}
+
 # Find another extension, pg_$1 of the package postgresql-MAJOR-$1: the
 # installed one, else one unpacked into the server tree.  Without it its test
 # fails, except where apt has its lists and knows no such package: then it is

@@ -111,8 +111,10 @@ make_server_tree
 cd "$work"
 pgbouncer=
 monitoring=
+node_path=
 no_package=
-wanted pooler && find_pgbouncer
+{ wanted pooler || wanted clients; } && find_pgbouncer
+wanted clients && find_clients
 wanted monitoring && find_monitoring
 wanted partman && find_extension partman
 wanted cron && find_extension cron
@@ -170,7 +172,7 @@ say "# TAP"
 		TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" \
-		SNOWFLAKE_NO_PACKAGE="$no_package" \
+		SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_NO_PACKAGE="$no_package" \
 		prove -v --timer -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
 	echo "$status" >"$work/tap.status"
 } | tee "$work/tap.log" |
