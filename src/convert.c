@@ -1393,6 +1393,9 @@ lock_and_plan(Conversion *plan)
 		lock = plan->lock;
 		if (lock == NULL)
 			return;
+
+		/* two who hold this one and want that one would wait for each other */
+		UnlockRelationOid(plan->relid, AccessShareLock);
 		run(lock);
 
 		make_plan(plan, true);
