@@ -244,6 +244,12 @@ lease_held(const char **token)
 	return node >= 0 ? node : lease->recalled_node;
 }
 
+bool
+lease_fits(int64 node)
+{
+	return node >= 0 && (uint64) node <= snowflake_layout.max[FIELD_NODE];
+}
+
 /*
  * Ahead of all IDs that can be issued until the deadline: to the end of a time
  * unit, as IDs are issued below the mark in whole ones.
@@ -443,7 +449,8 @@ lease_note_error(const char *error, const char *hint)
 
 /*
  * At start: go on with what is remembered, if it is of this boot of this
- * machine and there is time left.  Else the registry may still know this
+ * machine, fits the layout, which may be another one by now, and there is time
+ * left.  Else the registry may still know this
  * server by its token of then.
  */
 void
@@ -468,7 +475,8 @@ lease_recall(void)
 		grant.floor = DatumGetInt64(home_result(4));
 		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
 				sizeof(lease->recalled_token));
-		is_ours = DatumGetBool(home_result(6)) && lease_instance()[0] != '\0';
+		is_ours = DatumGetBool(home_result(6)) && lease_instance()[0] != '\0' &&
+			lease_fits(grant.node);
 		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;
 		lease->recalled_floor = grant.floor;

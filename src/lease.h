@@ -93,6 +93,9 @@ extern const char *lease_token(void);
 
 extern int	lease_held(const char **token);
 
+/* Is it a number that IDs of this layout can have? */
+extern bool lease_fits(int64 node);
+
 /* The mark to ask for. */
 extern int64 lease_wanted_mark(void);
 

@@ -245,6 +245,11 @@ heed_answer(Link *link, const PGresult *answer, int64 now)
 		return;
 	}
 
+	if (!lease_fits(int_value(answer, COL_NODE)))
+	{
+		link_give_up(link, "it gives a node number that the layout has no room for");
+		return;
+	}
 	grant.node = (int) int_value(answer, COL_NODE);
 	grant.token = lease_token();
 	grant.floor = int_value(answer, COL_FLOOR);

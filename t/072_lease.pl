@@ -526,6 +526,17 @@ sub test_restart
 	}
 
 	check(scalar(@servers), @servers);
+
+	# A layout that has no room for the number that is remembered: in its place
+	# an ID would have another server's.
+	my ($narrow) = grep { $_->{number} == 4 } @servers;
+	set_proxy($narrow->{proxy}, 'hole');
+	$narrow->{node}->stop;
+	$narrow->{node}->append_conf('postgresql.conf', "snowflake.layout = 'time:41 node:2 worker:2 sequence:6'\n");
+	$narrow->{node}->start;
+	$narrow->{node}->safe_psql('postgres', 'SET snowflake.max_wait = 10000; SELECT snowflake_accept_layout()');
+	stops($narrow, 'fewer node bits', qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: /);
+
 	$_->{node}->stop foreach @servers;
 	return;
 }
