@@ -408,7 +408,7 @@ make_good(void)
 
 	(void) home_run("SELECT coalesce(max(v), 0)"
 					" FROM pg_db_role_setting, unnest(setconfig) c,"
-					" LATERAL (SELECT substring(c, '^snowflake[.]backfilled=(\\d{1,18})$')::bigint) s (v)"
+					" LATERAL (SELECT substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint) s (v)"
 					" WHERE setdatabase <> $1"
 					" OR v > (SELECT coalesce(max(used), 0) FROM " HOME_EXTENSION ".backfill)",
 					OIDOID, ObjectIdGetDatum(MyDatabaseId),

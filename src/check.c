@@ -230,7 +230,7 @@ check_layout(CheckState *state)
 										 " LEFT JOIN pg_database d ON d.oid = s.setdatabase"
 										 " LEFT JOIN pg_roles r ON r.oid = s.setrole,"
 										 " unnest(s.setconfig) c,"
-										 " substring(c, '^snowflake\\.recorded=(.+)$') v"
+										 " substring(c, '^snowflake[.]recorded=(.+)$') v"
 										 " WHERE v IS NOT NULL"
 										 " ORDER BY s.setrole <> 0 OR s.setdatabase = 0,"
 										 " d.datname IS DISTINCT FROM %s, d.datname, r.rolname",
