@@ -55,9 +55,6 @@
 
 #define STRETCH_BITS	22
 
-#define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
-#define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])
-
 /* Sizes are powers of 2; the tables are cleared when one is filled to FULL. */
 #define UNITS_BITS		21
 #define STRETCHES_BITS	16

@@ -37,8 +37,6 @@
 
 PG_FUNCTION_INFO_V1(snowflake_check);
 
-#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
-
 /* Sharing slots is not worth a warning up to so many connections a slot. */
 #define BACKENDS_PER_SLOT 32
 

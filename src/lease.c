@@ -65,15 +65,12 @@
 /* How the kernel names this boot of the machine. */
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
-/* From the server's timestamps to marks. */
-#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 bool
 lease_is_valid(void)
 {
 	uint64		deadline;
 
-	if (!lease_is_needed())
+	if (!settings_need_lease())
 		return true;
 	deadline = pg_atomic_read_u64(&shared->lease.deadline);
 	return deadline != 0 && (uint64) clock_read_steady() < deadline;
@@ -82,7 +79,7 @@ lease_is_valid(void)
 bool
 lease_covers(uint64 time)
 {
-	return !lease_is_needed() ||
+	return !settings_need_lease() ||
 		time < reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark), false);
 }
 
@@ -264,7 +261,7 @@ lease_wanted_mark(void)
 
 	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &ts))
 		from = Max(from, ts);
-	until = from + snowflake_lease_ttl * INT64CONST(1000);
+	until = from + LEASE_TTL_US;
 	unit = reserve_time_of_mark(until + UNIX_EPOCH_US, true);
 	if (clock_timestamp_of_unit(unit, &ts))
 		until = Max(until, ts);
@@ -331,7 +328,7 @@ lease_remember(void)
 		(strcmp(lease->remembered_token, lease->known_token) == 0 &&
 		 (last == lease->remembered_last ||
 		  grant.deadline - lease->remembered_deadline <
-		  snowflake_lease_ttl * INT64CONST(1000) / 4)))
+		  LEASE_TTL_US / 4)))
 		return;
 
 	begin("remembering the lease of the node number");

@@ -312,7 +312,7 @@ compose_take(LinkRequest *take, bool is_full)
 		append_number(&seen, known_to[i]);
 		append_number(&lengths, request.asked[i].length);
 	}
-	request.hold = is_at_home() ? 0 : snowflake_lease_ttl * INT64CONST(1000);
+	request.hold = is_at_home() ? 0 : LEASE_TTL_US;
 
 	take->sql = TAKE;
 	take->nparams = 6;
@@ -429,7 +429,7 @@ compose_keep(LinkRequest *keep)
 	keep->sql = KEEP;
 	keep->nparams = 6;
 	keep->values[0] = number_text((int64) GetSystemIdentifier());
-	keep->values[1] = number_text(is_at_home() ? 0 : snowflake_lease_ttl * INT64CONST(1000));
+	keep->values[1] = number_text(is_at_home() ? 0 : LEASE_TTL_US);
 	keep->values[2] = finish_array(&incarnations);
 	keep->values[3] = finish_array(&firsts);
 	keep->values[4] = finish_array(&lasts);
