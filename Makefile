@@ -40,6 +40,7 @@ OBJS = \
 	src/shmem.o \
 	src/slots.o \
 	src/stats.o \
+	src/steps.o \
 	src/support.o \
 	src/waits.o \
 	src/worker.o

@@ -71,11 +71,8 @@ clock_name(void)
 /* Microseconds since some moment, on a clock that nobody can set. */
 extern int64 clock_read_steady(void);
 
-/*
- * Has the server's clock been set since anybody looked?  Counts it, and says
- * so in the log.  Not for the fast path.
- */
-extern void clock_watch(void);
+/* From that to the server's timestamps. */
+extern int64 clock_measure_offset(void);
 
 /* In the postmaster, when shared memory was made. */
 extern void clock_start(void);

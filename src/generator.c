@@ -60,6 +60,7 @@
 #include "reserve.h"
 #include "settings.h"
 #include "slots.h"
+#include "steps.h"
 #include "waits.h"
 
 /* A lease that ends within a shorter time unit counts to its end. */
@@ -517,7 +518,7 @@ take_anywhere(uint64 want, int64 *first)
 		prepare();
 	require_number();			/* the registry may not be set any more */
 
-	clock_watch();
+	steps_watch();
 	for (;;)
 	{
 		TimestampTz now;

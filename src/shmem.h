@@ -488,7 +488,7 @@ typedef struct Clock
 
 	/*
 	 * Like "offset", as it was last seen: when the server's clock is set, it
-	 * changes.  Changed by compare-and-swap from what was read before the
+	 * changes, see steps.c.  Changed by compare-and-swap from what was read before the
 	 * clock was, so that a step is seen once; by anyone, with no lock.
 	 */
 	pg_atomic_uint64 offset_seen;
