@@ -36,6 +36,7 @@ OBJS = \
 	src/segment.o \
 	src/segment_command.o \
 	src/segment_fetch.o \
+	src/segment_funcs.o \
 	src/settings.o \
 	src/shmem.o \
 	src/slots.o \
