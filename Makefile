@@ -38,10 +38,12 @@ OBJS = \
 	src/segment.o \
 	src/segment_command.o \
 	src/segment_fetch.o \
+	src/segment_funcs.o \
 	src/settings.o \
 	src/shmem.o \
 	src/slots.o \
 	src/stats.o \
+	src/steps.o \
 	src/support.o \
 	src/waits.o \
 	src/worker.o

@@ -157,7 +157,7 @@ _PG_init(void)
 						   snowflake_layout_text)));
 
 	/* Allowed, as a server may be there to read IDs only. */
-	if (lease_is_needed() && !lease_is_used())
+	if (settings_need_lease() && !lease_is_used())
 		ereport(WARNING,
 				(errmsg("\"snowflake.node_id\" is not set"),
 				 errdetail("This server draws no snowflake IDs."),

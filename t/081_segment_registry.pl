@@ -929,7 +929,23 @@ SQL
 	is($registry->safe_psql('renamed', 'SELECT closed_until FROM snowflake_segment_place'), '-infinity', 'renamed: it is the same place');
 	push @{ $server->{numbers}{first} }, @{ delete $server->{numbers}{t} };
 
-	check(5, $server);
+	# Functions that only have these names: numbers to divide by 0, no place.
+	$registry->safe_psql('renamed', 'CREATE DATABASE nonsense');
+	foreach my $columns (q(1, 10, 1, 0, 0, NULL::bigint, 10::bigint, NULL::timestamptz, '1/00000001/1'),
+		'1, 10, 1, 1, 0, NULL::bigint, 10::bigint, NULL::timestamptz, NULL')
+	{
+		$registry->safe_psql('nonsense', <<SQL);
+CREATE OR REPLACE FUNCTION snowflake_take_segments(tags text[], incarnations uuid[], seen bigint[], lengths bigint[], holder text, hold interval)
+RETURNS TABLE (asked text, incarnation uuid, first bigint, last bigint, step integer, delta integer, remainder integer,
+    max_value bigint, max_id bigint, closed_until timestamptz, place text)
+LANGUAGE sql AS \$\$ SELECT t, gen_random_uuid(), $columns FROM unnest(tags) AS t \$\$;
+SQL
+		set_registry($server, registry_conninfo($registry, dbname => 'nonsense'));
+		stops($server, 'none', "nonsense, $columns", qr/it did not understand what was asked/);
+	}
+	unlike(slurp_file($node->logfile), qr/terminated by signal/, 'nonsense: no more comes of it');
+
+	check(6, $server);
 	$node->stop;
 	return;
 }
