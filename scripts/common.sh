@@ -243,14 +243,17 @@ make_server_tree() {
 	pg_config=$bin/pg_config
 }
 
+# What tar leaves out of a copy of the sources
+not_sources=(--exclude=./.git --exclude=./.demo '--exclude=*.o' '--exclude=*.so'
+	'--exclude=*.bc' --exclude=./results --exclude=./tmp_check)
+
 # Build the extension from a copy of the sources and install it there.
 # More arguments go to make.
 build_extension() {
 	source=$work/source
 	as_user mkdir -p "$source"
-	tar -C "$repo" --exclude=./.git --exclude=./.demo --exclude='*.o' \
-		--exclude='*.so' --exclude='*.bc' --exclude=./results \
-		--exclude=./tmp_check -cf - . | as_user tar -C "$source" --no-same-owner -xf -
+	tar -C "$repo" "${not_sources[@]}" -cf - . |
+		as_user tar -C "$source" --no-same-owner -xf -
 	as_user make -s -C "$source" PG_CONFIG="$pg_config" with_llvm=no "$@" \
 		install >"$work/build.log" 2>&1 || {
 		cat "$work/build.log" >&2

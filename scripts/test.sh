@@ -1,24 +1,40 @@
 #!/usr/bin/env bash
 # Run all tests on throwaway servers: pg_regress, isolation, TAP.
 #
-#   scripts/test.sh [--keep] [TAP test ...]
+#   scripts/test.sh [--keep] [--servers=17,18] [--packages] [TAP test ...]
 #
 # --keep leaves the work folder, with logs and differences, and says where.
+# --servers runs all of it on further server versions too, at the same time,
+# each in a throwaway root of the Debian release that has it (needs root).
+# --packages builds, installs and tests the Debian packages (package.sh).
 # With TAP tests named (t/001_settings.pl ...), runs only those.
-# PG_MAJOR=17 scripts/test.sh takes that server version.
+# PG_MAJOR=17 scripts/test.sh takes that server version of this machine.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
 
 keep=
+servers=()
+packages=
+beside=()
+beside_pid=()
 tap=()
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
+		--packages) packages=yes ;;
+		--servers=*) IFS=, read -r -a servers <<<"${arg#*=}" ;;
 		-*) die "unknown option $arg" ;;
 		*) tap+=("$arg") ;;
 	esac
 done
 
 find_major
+for i in "${!servers[@]}"; do
+	suite_of "${servers[i]}" >/dev/null ||
+		die "no release of Debian has PostgreSQL ${servers[i]}"
+	[ "${servers[i]}" != "$pg_major" ] || unset "servers[i]"
+done
+[ ${#servers[@]} -eq 0 ] || install_packages debootstrap
 install_packages gcc libc6-dev make procps "postgresql-$pg_major" \
 	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime spin
 
@@ -49,6 +65,7 @@ wanted() { [ ${#tap[@]} -eq 0 ] || [[ ${tap[*]} == *"$1"* ]]; }
 
 finish() {
 	set +e
+	for major in "${servers[@]}"; do remove_root "$work/root-$major"; done
 	stop_server immediate
 	remove_shared_memory
 	if [ -n "$keep" ]; then
@@ -61,6 +78,35 @@ started=$(date +%s)
 make_work
 trap finish EXIT
 trap 'exit 130' INT TERM
+
+# Begin to run what has tests of its own beside these; its last line says how
+# many.
+begin() {
+	local what=$1
+
+	shift
+	"$@" >"$work/beside-$what.log" 2>&1 </dev/null &
+	beside+=("$what")
+	beside_pid+=($!)
+}
+
+# All of this on another server version, in a root of its own.
+run_elsewhere() {
+	local major=$1 root=$work/root-$1
+
+	make_root "$root" "$(suite_of "$major")" || return
+	if [ "$(suite_of "$major")" = experimental ] &&
+		! in_root "$root" apt-get install -s -qq "postgresql-server-dev-$major"; then
+		say "SKIPPED: the packages of PostgreSQL $major do not install"
+		return 0
+	fi
+	copy_sources "$root/snowflake" &&
+		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh "${tap[@]}"
+}
+for major in "${servers[@]}"; do
+	begin "PostgreSQL $major" run_elsewhere "$major"
+done
+[ -z "$packages" ] || begin packages "$repo/scripts/package.sh"
 make_server_tree
 cd "$work"
 pgbouncer=
@@ -127,13 +173,29 @@ say "# TAP"
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" \
 		SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_NO_PACKAGE="$no_package" \
-		prove -v -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
+		prove -v --timer -I "$pgxs/src/test/perl" -I t "${tap[@]}") 2>&1 || status=$?
 	echo "$status" >"$work/tap.status"
 } | tee "$work/tap.log" |
-	awk '/^# [0-9]+ (IDs|numbers) drawn/ || !/^(ok|#|[0-9]+\.\.) ?|^$/ {print; fflush()}' || true
+	perl -ne 'BEGIN { $| = 1 } print if /^# \d+ (IDs|numbers) drawn/ || /^ok +\d+ ms/ ||
+		!/^(ok|#|\d+\.\.) ?|^$/' || true
 status=$(cat "$work/tap.status")
-[ "$status" -eq 0 ] || grep -A 8 '^not ok' "$work/tap.log" || true
-count "$work/tap.log" '^ok ' '^not ok ' "$status"
+[ "$status" -eq 0 ] || grep -A 12 '^ *not ok' "$work/tap.log" || true
+count "$work/tap.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
 
+for i in "${!beside[@]}"; do
+	status=0
+	wait "${beside_pid[i]}" || status=$?
+	say "# ${beside[i]}"
+	cat "$work/beside-${beside[i]}.log"
+	ended=$(tail -n 1 "$work/beside-${beside[i]}.log")
+	if [[ $ended =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+		passed=$((passed + BASH_REMATCH[1]))
+		failed=$((failed + BASH_REMATCH[2]))
+	elif [ "$status" -ne 0 ] || [[ $ended != SKIPPED* ]]; then
+		failed=$((failed + 1))
+	fi
+done
+
+[ ${#beside[@]} -eq 0 ] || say "# all"
 say "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

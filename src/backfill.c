@@ -55,9 +55,6 @@
 
 #define STRETCH_BITS	22
 
-#define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
-#define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])
-
 /* Sizes are powers of 2; the tables are cleared when one is filled to FULL. */
 #define UNITS_BITS		21
 #define STRETCHES_BITS	16
@@ -408,7 +405,7 @@ make_good(void)
 
 	(void) home_run("SELECT coalesce(max(v), 0)"
 					" FROM pg_db_role_setting, unnest(setconfig) c,"
-					" LATERAL (SELECT substring(c, '^snowflake[.]backfilled=(\\d{1,18})$')::bigint) s (v)"
+					" LATERAL (SELECT substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint) s (v)"
 					" WHERE setdatabase <> $1"
 					" OR v > (SELECT coalesce(max(used), 0) FROM " HOME_EXTENSION ".backfill)",
 					OIDOID, ObjectIdGetDatum(MyDatabaseId),

@@ -37,8 +37,6 @@
 
 PG_FUNCTION_INFO_V1(snowflake_check);
 
-#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
-
 /* Sharing slots is not worth a warning up to so many connections a slot. */
 #define BACKENDS_PER_SLOT 32
 
@@ -230,7 +228,7 @@ check_layout(CheckState *state)
 										 " LEFT JOIN pg_database d ON d.oid = s.setdatabase"
 										 " LEFT JOIN pg_roles r ON r.oid = s.setrole,"
 										 " unnest(s.setconfig) c,"
-										 " substring(c, '^snowflake\\.recorded=(.+)$') v"
+										 " substring(c, '^snowflake[.]recorded=(.+)$') v"
 										 " WHERE v IS NOT NULL"
 										 " ORDER BY s.setrole <> 0 OR s.setdatabase = 0,"
 										 " d.datname IS DISTINCT FROM %s, d.datname, r.rolname",

@@ -358,7 +358,7 @@ judge(CheckState *state, Column *column)
 		pg_atomic_read_u64(&shared->reserve.limit) : 0;
 	TimestampTz now = clock_read();
 	int64		latest = layout_unit_floor(&snowflake_layout,
-										   clock_since_epoch(now + snowflake_max_drift * INT64CONST(1000)));
+										   clock_since_epoch(now + MAX_DRIFT_US));
 	int64		stranger = 0;
 	int64		above = -1;		/* IDs, each the first of its kind */
 	int64		future = -1;

@@ -15,10 +15,6 @@
  *
  * That no ID comes twice does not depend on any of them.
  *
- * That the wall clock was set is seen by the steady clock: both go on at the
- * same rate, slewing included, so the difference changes when it is set, and
- * only then.
- *
  * Locking: none, see shmem.h.
  *
  *-------------------------------------------------------------------------
@@ -29,12 +25,8 @@
 
 #include "common/int.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "shmem.h"
-
-/* What is less is no step, but the time between reading two clocks. */
-#define MIN_STEP_US	1000
 
 /* Goes on while the machine is suspended, where there is such a clock. */
 #ifdef CLOCK_BOOTTIME
@@ -54,11 +46,11 @@ clock_read_steady(void)
 }
 
 /*
- * From the steady clock to the wall clock.  Reads both at the same moment, or
- * nearly: the least of some times between is what it is wrong by.
+ * Reads both at the same moment, or nearly: the least of some times between is
+ * what it is wrong by.
  */
-static int64
-measure_offset(void)
+int64
+clock_measure_offset(void)
 {
 	int64		offset = 0;
 	int64		least = PG_INT64_MAX;
@@ -81,7 +73,7 @@ measure_offset(void)
 void
 clock_start(void)
 {
-	int64		offset = measure_offset();
+	int64		offset = clock_measure_offset();
 	TimestampTz now = offset + clock_read_steady();
 
 	shared->clock.offset = offset;
@@ -90,63 +82,6 @@ clock_start(void)
 	/* with the clock before the epoch, nothing is drawn */
 	pg_atomic_write_u64(&shared->clock.logical,
 						(uint64) Max(now - snowflake_epoch, 0));
-}
-
-/*
- * Count a step, and say so in the log: at most once a minute, but when it is
- * the largest so far.
- */
-static void
-note_step(int64 step_us)
-{
-	bool		back = step_us < 0;
-	uint64		us = (uint64) (back ? -step_us : step_us);
-	pg_atomic_uint64 *largest = back ? &shared->stats.regression_max :
-		&shared->stats.jump_max;
-	bool		is_largest = us > pg_atomic_read_u64(largest);
-	uint64		left_out;
-
-	pg_atomic_fetch_add_u64(back ? &shared->stats.regressions :
-							&shared->stats.jumps, 1);
-	shmem_raise(largest, us);
-
-	if (!alarm_is_due(back ? ALARM_CLOCK_BACK : ALARM_CLOCK_FORWARD, &left_out) &&
-		!is_largest)
-		return;
-	ereport(LOG,
-			(back ?
-			 errmsg("the server's clock was set back by " UINT64_FORMAT ".%03d ms",
-					us / 1000, (int) (us % 1000)) :
-			 errmsg("the server's clock was set forward by " UINT64_FORMAT ".%03d ms",
-					us / 1000, (int) (us % 1000)),
-			 !clock_steps() ?
-			 errdetail("snowflake IDs go by the clock as it was when the server started. Now it shows %s.%s",
-					   pstrdup(timestamptz_to_str(GetCurrentTimestamp())),
-					   alarm_left_out(left_out)) :
-			 errdetail("snowflake IDs go by this clock. Now it shows %s.%s",
-					   pstrdup(timestamptz_to_str(GetCurrentTimestamp())),
-					   alarm_left_out(left_out)),
-			 back && clock_steps() ?
-			 errhint("No ID comes twice. Where that is more than \"snowflake.max_drift\", drawing IDs has to wait for the clock.") : 0));
-}
-
-void
-clock_watch(void)
-{
-	pg_atomic_uint64 *offset_seen = &shared->clock.offset_seen;
-	uint64		seen = pg_atomic_read_u64(offset_seen);
-	int64		offset;
-
-	/* something may come between these two, so look again before saying so */
-	offset = GetCurrentTimestamp() - clock_read_steady();
-	if (likely(llabs(offset - (int64) seen) < MIN_STEP_US))
-		return;
-	offset = measure_offset();
-	if (llabs(offset - (int64) seen) < MIN_STEP_US)
-		return;
-
-	if (pg_atomic_compare_exchange_u64(offset_seen, &seen, (uint64) offset))
-		note_step(offset - (int64) seen);
 }
 
 /*
@@ -189,9 +124,10 @@ clock_since_epoch(TimestampTz ts)
 
 	if (TIMESTAMP_IS_NOBEGIN(ts))
 		return PG_INT64_MIN;
-	if (TIMESTAMP_IS_NOEND(ts) ||
-		pg_sub_s64_overflow(ts, snowflake_epoch, &us))
+	if (TIMESTAMP_IS_NOEND(ts))
 		return PG_INT64_MAX;
+	if (pg_sub_s64_overflow(ts, snowflake_epoch, &us))
+		return ts < snowflake_epoch ? PG_INT64_MIN : PG_INT64_MAX;
 	return us;
 }
 

@@ -15,6 +15,12 @@
 
 #pragma GCC visibility push(hidden)
 
+/*
+ * From the server's timestamps to microseconds since 1970-01-01 UTC, as marks
+ * and dialects have them.
+ */
+#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
 /* For the two functions below. */
 extern TimestampTz clock_read_monotonic(void);
 extern TimestampTz clock_read_logical(void);
@@ -65,11 +71,8 @@ clock_name(void)
 /* Microseconds since some moment, on a clock that nobody can set. */
 extern int64 clock_read_steady(void);
 
-/*
- * Has the server's clock been set since anybody looked?  Counts it, and says
- * so in the log.  Not for the fast path.
- */
-extern void clock_watch(void);
+/* From that to the server's timestamps. */
+extern int64 clock_measure_offset(void);
 
 /* In the postmaster, when shared memory was made. */
 extern void clock_start(void);
@@ -78,8 +81,7 @@ extern void clock_start(void);
 static inline TimestampTz
 clock_of_unix_ms(int64 ms)
 {
-	return ms * 1000 -
-		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	return ms * 1000 - UNIX_EPOCH_US;
 }
 
 extern int64 clock_since_epoch(TimestampTz ts);

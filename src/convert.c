@@ -59,8 +59,6 @@
 
 PG_FUNCTION_INFO_V1(snowflake_convert);
 
-#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
-
 typedef enum RowKind
 {
 	ROW_ERROR,
@@ -734,7 +732,7 @@ check_server(Conversion *plan)
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "snowflake is not loaded via \"shared_preload_libraries\", so no ID could be drawn")->hint =
 			"Add \"snowflake\" to \"shared_preload_libraries\" and restart the server.";
-	if (lease_is_needed() && !lease_is_used())
+	if (settings_need_lease() && !lease_is_used())
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "\"snowflake.node_id\" is not set, so no ID could be drawn")->hint =
 			"Set \"snowflake.node_id\" to a number that no other server has, and restart the server.";
@@ -871,7 +869,7 @@ plan_advance(Conversion *plan)
 		row->definition = psprintf("The %s shows %s.", clock_name(), show(now));
 
 		/* how much earlier the epoch would have to be */
-		if (ts != DT_NOEND && snowflake_epoch - (ts - now) > -(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+		if (ts != DT_NOEND && snowflake_epoch - (ts - now) > -UNIX_EPOCH_US)
 			row->hint = psprintf("If these IDs were drawn with another epoch, set \"snowflake.epoch\" to it. New IDs are above them with an epoch before %s. It can be set as long as this server has drawn no ID.",
 								 show(snowflake_epoch - (ts - now)));
 		return;
@@ -1393,6 +1391,9 @@ lock_and_plan(Conversion *plan)
 		lock = plan->lock;
 		if (lock == NULL)
 			return;
+
+		/* two who hold this one and want that one would wait for each other */
+		UnlockRelationOid(plan->relid, AccessShareLock);
 		run(lock);
 
 		make_plan(plan, true);

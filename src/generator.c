@@ -60,12 +60,8 @@
 #include "reserve.h"
 #include "settings.h"
 #include "slots.h"
+#include "steps.h"
 #include "waits.h"
-
-#define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
-#define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])
-#define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
-#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
 
 /* A lease that ends within a shorter time unit counts to its end. */
 #define LONG_UNIT_US	(100 * INT64CONST(1000))
@@ -109,7 +105,7 @@ static GeneratorState my = {
 static void
 require_number(void)
 {
-	if (lease_is_needed() && !lease_is_used())
+	if (settings_need_lease() && !lease_is_used())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"snowflake.node_id\" is not set"),
@@ -149,7 +145,7 @@ prepare(void)
 
 	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
 		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
-	my.looks_at_lease = lease_is_needed() &&
+	my.looks_at_lease = settings_need_lease() &&
 		(snowflake_clock == CLOCK_MODE_LOGICAL ||
 		 snowflake_layout.unit_us > LONG_UNIT_US);
 	my.own = slots_acquire();
@@ -522,7 +518,7 @@ take_anywhere(uint64 want, int64 *first)
 		prepare();
 	require_number();			/* the registry may not be set any more */
 
-	clock_watch();
+	steps_watch();
 	for (;;)
 	{
 		TimestampTz now;
@@ -601,7 +597,7 @@ generator_take(uint64 want, int64 *first)
 	 * Mostly it goes on where it is, as the clock is in that time unit.
 	 * Unsigned, so that a clock behind it is "no" too.
 	 */
-	if (likely((uint64) (now - my.unit_start) < (uint64) snowflake_layout.unit_us))
+	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us))
 	{
 		uint64		count = take(want, first);
 

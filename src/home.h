@@ -16,7 +16,7 @@
 /*
  * Begin a transaction; the activity is for pg_stat_activity.  Commit it, and
  * wait until that is durable wherever it has to be.  An error in between ends
- * the transaction, see serve() in worker.c.
+ * the transaction, see attempt() in worker.c.
  */
 extern void home_begin(const char *activity);
 extern void home_commit(void);

@@ -13,13 +13,16 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
+#include "args.h"
 #include "clock.h"
+#include "compat.h"
 #include "generator.h"
 #include "key_formats.h"
 #include "settings.h"
@@ -49,15 +52,6 @@ shown_length(const char *str, int len)
 /*
  * Routes
  */
-
-static void
-require_not_null(FunctionCallInfo fcinfo, int argno, const char *name)
-{
-	if (PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
-}
 
 /* The table that a number routes to. */
 static int64

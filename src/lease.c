@@ -65,15 +65,12 @@
 /* How the kernel names this boot of the machine. */
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
-/* From the server's timestamps to marks. */
-#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 bool
 lease_is_valid(void)
 {
 	uint64		deadline;
 
-	if (!lease_is_needed())
+	if (!settings_need_lease())
 		return true;
 	deadline = pg_atomic_read_u64(&shared->lease.deadline);
 	return deadline != 0 && (uint64) clock_read_steady() < deadline;
@@ -82,7 +79,7 @@ lease_is_valid(void)
 bool
 lease_covers(uint64 time)
 {
-	return !lease_is_needed() ||
+	return !settings_need_lease() ||
 		time < reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark), false);
 }
 
@@ -244,6 +241,12 @@ lease_held(const char **token)
 	return node >= 0 ? node : lease->recalled_node;
 }
 
+bool
+lease_fits(int64 node)
+{
+	return node >= 0 && (uint64) node <= snowflake_layout.max[FIELD_NODE];
+}
+
 /*
  * Ahead of all IDs that can be issued until the deadline: to the end of a time
  * unit, as IDs are issued below the mark in whole ones.
@@ -258,7 +261,7 @@ lease_wanted_mark(void)
 
 	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &ts))
 		from = Max(from, ts);
-	until = from + snowflake_lease_ttl * INT64CONST(1000);
+	until = from + LEASE_TTL_US;
 	unit = reserve_time_of_mark(until + UNIX_EPOCH_US, true);
 	if (clock_timestamp_of_unit(unit, &ts))
 		until = Max(until, ts);
@@ -325,7 +328,7 @@ lease_remember(void)
 		(strcmp(lease->remembered_token, lease->known_token) == 0 &&
 		 (last == lease->remembered_last ||
 		  grant.deadline - lease->remembered_deadline <
-		  snowflake_lease_ttl * INT64CONST(1000) / 4)))
+		  LEASE_TTL_US / 4)))
 		return;
 
 	begin("remembering the lease of the node number");
@@ -443,7 +446,8 @@ lease_note_error(const char *error, const char *hint)
 
 /*
  * At start: go on with what is remembered, if it is of this boot of this
- * machine and there is time left.  Else the registry may still know this
+ * machine, fits the layout, which may be another one by now, and there is time
+ * left.  Else the registry may still know this
  * server by its token of then.
  */
 void
@@ -468,7 +472,8 @@ lease_recall(void)
 		grant.floor = DatumGetInt64(home_result(4));
 		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
 				sizeof(lease->recalled_token));
-		is_ours = DatumGetBool(home_result(6)) && lease_instance()[0] != '\0';
+		is_ours = DatumGetBool(home_result(6)) && lease_instance()[0] != '\0' &&
+			lease_fits(grant.node);
 		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;
 		lease->recalled_floor = grant.floor;

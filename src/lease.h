@@ -18,19 +18,11 @@
  * For who draws IDs
  */
 
-/* Is the number not configured, and so one that only a lease can give? */
-static inline bool
-lease_is_needed(void)
-{
-	return snowflake_node_id == NODE_ID_UNSET &&
-		snowflake_layout.bits[FIELD_NODE] > 0;
-}
-
-/* Is there a registry, too, that it can come from? */
+/* Is the number leased: not configured, and there is a registry? */
 static inline bool
 lease_is_used(void)
 {
-	return lease_is_needed() && snowflake_registry[0] != '\0';
+	return settings_need_lease() && snowflake_registry[0] != '\0';
 }
 
 /*
@@ -92,6 +84,9 @@ extern const char *lease_instance(void);
 extern const char *lease_token(void);
 
 extern int	lease_held(const char **token);
+
+/* Is it a number that IDs of this layout can have? */
+extern bool lease_fits(int64 node);
 
 /* The mark to ask for. */
 extern int64 lease_wanted_mark(void);

@@ -15,8 +15,6 @@
 #include "lifetime.h"
 #include "settings.h"
 
-#define MAX_TIME	(snowflake_layout.max[FIELD_TIME])
-
 int64
 lifetime_left(uint64 time)
 {

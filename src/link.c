@@ -390,8 +390,8 @@ link_reset(Link *link)
 bool
 link_is_outdated(const char *before, const char *now)
 {
-	size_t		system = strcspn(now, "/") + 1;
+	size_t		system = strcspn(now, "/");
 
-	return strncmp(now, before, system) == 0 &&
-		strncmp(now + system, before + system, 8) < 0;
+	return now[system] == '/' && strncmp(now, before, system + 1) == 0 &&
+		strncmp(now + system + 1, before + system + 1, 8) < 0;
 }

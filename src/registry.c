@@ -30,25 +30,22 @@
 
 #define RENEW_MS	3000
 
-/* From the server's timestamps to marks. */
-#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 /*
  * All of a request in one statement, and so in one transaction: what it
  * answers counts when that is committed.  Times go as microseconds since 1970.
  */
 #define REQUEST \
 	"SELECT node, floor, granted," \
-	" (extract(epoch FROM registry_clock) * 1000000)::bigint," \
-	" peers, (extract(epoch FROM peers_offset) * 1000000)::bigint," \
+	" (extract(epoch FROM registry_clock) OPERATOR(pg_catalog.*) 1000000)::bigint," \
+	" peers, (extract(epoch FROM peers_offset) OPERATOR(pg_catalog.*) 1000000)::bigint," \
 	" timeline, refusal, refusal_detail, refusal_hint" \
 	" FROM snowflake_lease_node(" \
 	"token => $1::uuid, held => $2::integer, held_token => $3::uuid," \
-	" remaining => $4::bigint * interval '1 us'," \
+	" remaining => $4::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" instance => $5::text, max_node => $6::integer," \
-	" lease_ttl => $7::bigint * interval '1 us'," \
+	" lease_ttl => $7::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" mark => $8::bigint, clock => $9::timestamptz," \
-	" clock_offset => $10::bigint * interval '1 us'," \
+	" clock_offset => $10::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" layout => $11::text, host => $12::text, port => $13::integer," \
 	" system_identifier => $14::bigint)"
 
@@ -130,7 +127,7 @@ compose(Link *link, LinkRequest *request, bool is_first)
 						 Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0));
 	values[4] = lease_instance();
 	values[5] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
-	registry.lease_ttl = snowflake_lease_ttl * INT64CONST(1000);
+	registry.lease_ttl = LEASE_TTL_US;
 	values[6] = psprintf(INT64_FORMAT, registry.lease_ttl);
 	values[7] = psprintf(INT64_FORMAT, lease_wanted_mark());
 	values[9] = shared->lease.has_clock_offset ?
@@ -245,6 +242,11 @@ heed_answer(Link *link, const PGresult *answer, int64 now)
 		return;
 	}
 
+	if (!lease_fits(int_value(answer, COL_NODE)))
+	{
+		link_give_up(link, "it gives a node number that the layout has no room for");
+		return;
+	}
 	grant.node = (int) int_value(answer, COL_NODE);
 	grant.token = lease_token();
 	grant.floor = int_value(answer, COL_FLOOR);

@@ -65,20 +65,12 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
-#include "lease.h"
 #include "lifetime.h"
 #include "reserve.h"
 #include "settings.h"
 
 #define MARK		HOME_EXTENSION ".mark"
 #define RECORDED	"snowflake.recorded"
-
-#define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
-#define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
-#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
-
-/* From the server's timestamps to the mark. */
-#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 #define MARK_FAILURE "the durable mark could not be changed"
 
@@ -575,7 +567,7 @@ publish(int64 mark)
 	Reserve    *reserve = &shared->reserve;
 	uint64		limit = reserve_time_of_mark(mark, false);
 
-	if (lease_is_needed())
+	if (settings_need_lease())
 		limit = Min(limit,
 					reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark),
 										 false));

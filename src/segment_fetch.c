@@ -65,11 +65,11 @@
 	" FROM %ssnowflake_take_segments(" \
 	"tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[]," \
 	" lengths => $4::bigint[], holder => $5::text," \
-	" hold => $6::bigint * interval '1 us')"
+	" hold => $6::bigint OPERATOR(pg_catalog.*) interval '1 us')"
 
 #define KEEP \
 	"SELECT %ssnowflake_keep_segments(holder => $1::text," \
-	" hold => $2::bigint * interval '1 us', incarnations => $3::uuid[]," \
+	" hold => $2::bigint OPERATOR(pg_catalog.*) interval '1 us', incarnations => $3::uuid[]," \
 	" firsts => $4::bigint[], lasts => $5::bigint[], place => $6::text)"
 
 #define CREATE \
@@ -312,7 +312,7 @@ compose_take(LinkRequest *take, bool is_full)
 		append_number(&seen, known_to[i]);
 		append_number(&lengths, request.asked[i].length);
 	}
-	request.hold = is_at_home() ? 0 : snowflake_lease_ttl * INT64CONST(1000);
+	request.hold = is_at_home() ? 0 : LEASE_TTL_US;
 
 	take->sql = TAKE;
 	take->nparams = 6;
@@ -429,7 +429,7 @@ compose_keep(LinkRequest *keep)
 	keep->sql = KEEP;
 	keep->nparams = 6;
 	keep->values[0] = number_text((int64) GetSystemIdentifier());
-	keep->values[1] = number_text(is_at_home() ? 0 : snowflake_lease_ttl * INT64CONST(1000));
+	keep->values[1] = number_text(is_at_home() ? 0 : LEASE_TTL_US);
 	keep->values[2] = finish_array(&incarnations);
 	keep->values[3] = finish_array(&firsts);
 	keep->values[4] = finish_array(&lasts);
@@ -490,6 +490,34 @@ read_rows(const PGresult *answer, int nrows)
 		row->place = value_of(answer, i, 10);
 	}
 	return rows;
+}
+
+/*
+ * Is it what the registry can say of a tag?  Not so of another version, or of
+ * functions that only have these names; and then this server is to be none the
+ * worse for it.
+ */
+static bool
+is_sound(const Row *row)
+{
+	if (row->tag == NULL || row->place == NULL)
+		return false;
+	if (row->incarnation == NULL)
+		return true;
+	return row->delta >= 1 && row->remainder >= 0 && row->remainder < row->delta &&
+		(!row->is_given || (row->from >= 1 && row->to >= row->from &&
+							row->to - row->from < PG_INT32_MAX));
+}
+
+static bool
+are_sound(const Row *rows, int nrows)
+{
+	for (int i = 0; i < nrows; i++)
+	{
+		if (!is_sound(&rows[i]))
+			return false;
+	}
+	return true;
 }
 
 static SegmentResult
@@ -893,7 +921,7 @@ link_heed(Link *link, const PGresult *answer)
 		int			nrows = PQntuples(answer);
 		Row		   *rows = read_rows(answer, nrows);
 
-		if (nrows != request.nasked)
+		if (nrows != request.nasked || !are_sound(rows, nrows))
 			link_give_up(link, "it did not understand what was asked");
 		else if (nrows > 0 && link_is_outdated(shared->segments.place, rows[0].place))
 			link_give_up(link, psprintf("it is at %s, and was at %s before",

@@ -27,6 +27,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "dialect.h"
+#include "pgedge.h"
 #include "settings.h"
 
 int			snowflake_node_id = NODE_ID_UNSET;
@@ -483,6 +484,7 @@ settings_define(void)
 							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
 							   NULL, NULL, NULL);
 
+	pgedge_check_setting();
 	MarkGUCPrefixReserved("snowflake");
 
 	/*

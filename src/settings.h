@@ -61,7 +61,22 @@ extern int	snowflake_clock_skew_action;	/* a SkewAction */
 extern int	snowflake_max_segment_tags;
 extern bool snowflake_keep_segments;
 
+/* What is asked of them most. */
+#define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
+#define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])
+#define MAX_TIME		(snowflake_layout.max[FIELD_TIME])
+#define MAX_DRIFT_US	(snowflake_max_drift * INT64CONST(1000))
+#define LEASE_TTL_US	(snowflake_lease_ttl * INT64CONST(1000))
+
 extern void settings_define(void);
+
+/* Is the node number not configured, and so one that only a lease can give? */
+static inline bool
+settings_need_lease(void)
+{
+	return snowflake_node_id == NODE_ID_UNSET &&
+		snowflake_layout.bits[FIELD_NODE] > 0;
+}
 
 /*
  * Worker numbers in use at most.  A wider worker field is allowed; numbers

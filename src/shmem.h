@@ -163,8 +163,9 @@ typedef struct Reserve
 	uint64		warned;
 
 	/*
-	 * What the worker failed with and its hint, '' after it did not fail.
-	 * "final" when a retry is of no use.  Protected by SharedState.lock.
+	 * What the worker failed with and its hint, '' after it did not fail;
+	 * "final" when a retry is of no use.  Protected by SharedState.lock; who
+	 * waits looks at the latter without it, and may see it a moment late.
 	 */
 	bool		error_final;
 	char		error[WORKER_ERROR_SIZE];
@@ -451,7 +452,10 @@ typedef struct Segments
 	/* Broadcast when the worker has an answer. */
 	ConditionVariable changed;
 
-	/* Protected by the lock. */
+	/*
+	 * Protected by the lock.  The worker may look without it at "used", and
+	 * at a command that it has sent.
+	 */
 	int			used;			/* entries from here on never had a tag */
 	SegmentCommand command;
 	bool		is_closing;		/* the server stops */
@@ -484,7 +488,7 @@ typedef struct Clock
 
 	/*
 	 * Like "offset", as it was last seen: when the server's clock is set, it
-	 * changes.  Changed by compare-and-swap from what was read before the
+	 * changes, see steps.c.  Changed by compare-and-swap from what was read before the
 	 * clock was, so that a step is seen once; by anyone, with no lock.
 	 */
 	pg_atomic_uint64 offset_seen;

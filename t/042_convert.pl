@@ -261,6 +261,16 @@ is($stderr, '', 'and goes on');
 like($stdout, qr/^ALTER TABLE public.more ALTER COLUMN id TYPE bigint$/m, 'with the new table, too');
 like($stdout, qr/^LOCK TABLE public.changing, public.more /m, 'which it has locked before it began');
 $node->safe_psql('postgres', 'DROP EVENT TRIGGER is_locked');
+
+# two at once, who both look at the table before one of them locks it
+$node->safe_psql('postgres', 'CREATE TABLE twice (id serial PRIMARY KEY)');
+$writer->query_safe('BEGIN; LOCK TABLE pg_constraint');
+my @both = map { start_sql($node, "SET application_name = 'convert'; SELECT detail FROM snowflake_convert('twice', 'id', false)") } 1, 2;
+ok($node->poll_query_until('postgres', $waits =~ s/= 1/= 2/r), 'two wait in the middle of their plans');
+$writer->query_safe('COMMIT');
+my @results = map { [ finish_sql($_) ] } @both;
+is(join('', map { $_->[1] } @results), '', 'and not for each other');
+is(scalar(grep { $_->[0] =~ /draws snowflake IDs already: nothing to do/ } @results), 1, 'one is the first');
 $writer->quit;
 
 #

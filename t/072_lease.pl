@@ -526,6 +526,17 @@ sub test_restart
 	}
 
 	check(scalar(@servers), @servers);
+
+	# A layout that has no room for the number that is remembered: in its place
+	# an ID would have another server's.
+	my ($narrow) = grep { $_->{number} == 4 } @servers;
+	set_proxy($narrow->{proxy}, 'hole');
+	$narrow->{node}->stop;
+	$narrow->{node}->append_conf('postgresql.conf', "snowflake.layout = 'time:41 node:2 worker:2 sequence:6'\n");
+	$narrow->{node}->start;
+	$narrow->{node}->safe_psql('postgres', 'SET snowflake.max_wait = 10000; SELECT snowflake_accept_layout()');
+	stops($narrow, 'fewer node bits', qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: /);
+
 	$_->{node}->stop foreach @servers;
 	return;
 }
@@ -918,6 +929,22 @@ sub test_settings
 	my $id = $node->safe_psql('postgres', 'INSERT INTO t DEFAULT VALUES RETURNING id');
 	push @{ $server->{ids} }, $id;
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_check() WHERE status = 'error')), '0', 'snowflake_check() finds nothing wrong');
+
+	# A function that only has this name, and gives a number that is none.
+	$registry->safe_psql('postgres', 'CREATE DATABASE nonsense');
+	$registry->safe_psql('nonsense', <<'SQL');
+CREATE FUNCTION snowflake_lease_node(token uuid, held integer, held_token uuid, remaining interval, instance text,
+    max_node integer, lease_ttl interval, mark bigint, clock timestamptz, clock_offset interval, layout text,
+    host text, port integer, system_identifier bigint)
+RETURNS TABLE (node integer, floor bigint, granted bigint, registry_clock timestamptz, peers integer,
+    peers_offset interval, timeline text, refusal text, refusal_detail text, refusal_hint text)
+LANGUAGE sql AS $$ SELECT max_node + 1, 0::bigint, mark, clock, 0, NULL::interval, '1/00000001', NULL, NULL, NULL $$;
+SQL
+	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), registry_conninfo($registry, dbname => 'nonsense')));
+	stops($server, 'nonsense', qr/The registry could not be asked: it gives a node number that the layout has no room for\./);
+	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), $conninfo));
+	number($server);
+	flows($server, 'no more nonsense');
 
 	# Taken away while sessions draw.
 	my $draw = draw_on($server);
