@@ -31,7 +31,7 @@ CREATE FUNCTION uuidv7_from(ts timestamptz) RETURNS uuid LANGUAGE sql IMMUTABLE 
     SELECT rpad(lpad(to_hex((extract(epoch FROM ts) * 1000)::bigint), 12, '0'), 32, '0')::uuid
 $$;
 
-SELECT to_regproc('uuidv7') IS NOT NULL AS built_in,
+SELECT to_regprocedure('uuidv7()') IS NOT NULL AS built_in,
        EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_uuidv7') AS available \gset
 \if :built_in
     SELECT 'built in' AS uuidv7_by, 'uuidv7()' AS uuidv7 \gset

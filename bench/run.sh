@@ -51,7 +51,7 @@ find_uuidv7() {
 
 	if [ "$pg_major" -lt 18 ] && [ -n "$(apt-cache madison "$package" 2>/dev/null)" ] &&
 		[ ! -e "$server/usr/share/postgresql/$pg_major/extension/pg_uuidv7.control" ]; then
-		unpack_package "$server" download "$package"
+		unpack_package "$server" download "$package" || say "Going on without it."
 	fi
 }
 
