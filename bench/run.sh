@@ -342,7 +342,8 @@ fi
 		$(run_conditions)
 		- Data checksums $(sql -c "SHOW data_checksums"); load average at the end $(cut -d ' ' -f 1-3 /proc/loadavg).
 		- Rounds: $rounds; in each of them all candidates take turns, in changing order. Figures are medians over
-		  the rounds, in brackets the lowest and the highest; ratios are the medians of those within each round.
+		  the rounds, in brackets (in the plots: the bars) the lowest and the highest; ratios are the medians of
+		  those within each round.
 
 		What is compared:
 
