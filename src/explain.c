@@ -319,9 +319,10 @@ snowflake_explain_dialect(PG_FUNCTION_ARGS)
 	const Dialect *dialect =
 		reading_dialect(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	Layout		layout;
-	Meaning		meaning = reading_by_dialect(dialect, &layout);
+	Meaning		meaning;
 
 	reading_layout(dialect->layout, &layout);
+	meaning = reading_by_dialect(dialect, &layout);
 	return explain(PG_GETARG_INT64(0), &meaning, 0);
 }
 
