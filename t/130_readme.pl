@@ -203,7 +203,7 @@ sub shape
 {
 	return map {
 		s/\d[\d.:+]*(?:-[\d.:+-]+)?(?: \d+:[\d.:+-]+)?/N/gr
-		  =~ s/-?N ?(?:bytes|kB|MB)/SIZE/gr =~ s/(?<=\])-+$//r =~ s/-{2,}/--/gr =~ s/#+/#/gr =~ s/\s+/ /gr =~ s/^ | $//gr
+		  =~ s/-(?=N)//gr =~ s/N ?(?:bytes|kB|MB)/SIZE/gr =~ s/(?<=\])-+$//r =~ s/-{2,}/--/gr =~ s/#+/#/gr =~ s/\s+/ /gr =~ s/^ | $//gr
 	} @_;
 }
 
