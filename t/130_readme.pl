@@ -165,7 +165,8 @@ is_deeply([ grep { my ($file) = glob; !defined $file || !-e $file } @files ], []
 is_deeply(
 	[
 		map { $_->[0] }
-		grep { length $_->[1] > 100 && $_->[1] !~ /^\|/ && $_->[1] =~ /^.{0,100}\s\S*\s/ } @prose
+		grep { length $_->[1] > 100 && $_->[1] =~ /^\s*\S+\s/ && $_->[1] !~ /^\|/ }
+		map { [ $_->[0], $_->[1] =~ s/(\[[^\]]*\]\([^)]*\)|`[^`]*`)/'x' x length $1/ger ] } @prose
 	],
 	[], 'prose is wrapped at 100 columns');
 
@@ -476,7 +477,8 @@ SQL
 # Wait events, checks, dialects, errors, messages, metrics
 #
 
-my $source = join '', map { slurp_file($_) } glob 'src/*.c';
+# But for what is the server's own, for older versions.
+my $source = join '', map { slurp_file($_) } grep { !/compat/ } glob 'src/*.[ch]';
 
 is_deeply(
 	[ sort map { quoted($_->[0]) } @{ (tables('Wait events'))[0]{rows} } ],
@@ -527,6 +529,11 @@ is_deeply(
 		} @messages
 	],
 	[], 'messages that the page quotes are in the source');
+
+my @sections = $source =~ /in README\.md, under \\"([^"\\]+)/g;
+cmp_ok(scalar @sections, '>', 0, 'a message sends its reader here');
+is_deeply([ grep { my $name = $_; !grep { $_->{text} eq $name } @headings } @sections ],
+	[], 'to sections that there are');
 
 my $queries = CPAN::Meta::YAML->read_string(slurp_file('monitoring/postgres_exporter.yml'))->[0];
 my @metrics;
