@@ -39,7 +39,7 @@ for i in "${!servers[@]}"; do
 done
 [ ${#servers[@]} -eq 0 ] || install_packages debootstrap
 install_packages gcc libc6-dev make procps "postgresql-$pg_major" \
-	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime spin
+	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime spin gnuplot-nox
 
 # libFuzzer and the sanitizers, for the clang that the server was built with.
 clang=$(dpkg-query -W -f '${Depends}' "postgresql-server-dev-$pg_major" |
