@@ -90,9 +90,3 @@ remove_roots() {
 	done
 	say "$dir could not be removed"
 }
-
-# Put the sources into a new folder, such as one of a root.
-copy_sources() {
-	as_root mkdir -p "$1"
-	tar -C "$repo" "${not_sources[@]}" -cf - . | as_root tar -C "$1" --no-same-owner -xf -
-}
