@@ -525,10 +525,27 @@ is_deeply(
 	[
 		grep {
 			grep { /\w/ && index($strings, $_) < 0 && !/^(?:permission|duplicate) / }
-			  split /\.\.\.|-?\d[\d.]*|"(?!snowflake\.|shared)\w+"|(?<=a)(?= database)/, $_
+			  split /\.\.\.|-?\d[\d.]*|"(?!snowflake\.|shared)[^"]+"|(?<=a)(?= database)/, $_
 		} @messages
 	],
 	[], 'messages that the page quotes are in the source');
+
+# And all that the server's log can have must be quoted.
+my @logged;
+foreach my $report ($source =~ /\bereport\((.*?)\);\n/gs)
+{
+	next unless $report =~ /^[^,]*\b(?:LOG|WARNING)\b/;
+	push @logged, $report =~ /errmsg\("((?:[^"\\]|\\.)*)"/g;
+}
+cmp_ok(scalar @logged, '>', 15, 'the server logs messages');
+my $quoted = join "\n", map { quoted($_->[1]) } @{ (tables('Log messages'))[0]{rows} };
+is_deeply(
+	[
+		grep {
+			grep { index($quoted, $_) < 0 } split /%\w+/, s/\\"/"/gr
+		} @logged
+	],
+	[], 'messages that the server logs are in the reference');
 
 my @sections = $source =~ /in README\.md, under \\"([^"\\]+)/g;
 cmp_ok(scalar @sections, '>', 0, 'a message sends its reader here');
