@@ -7,7 +7,8 @@
 # root of it, the archive of "make dist" is unpacked and built.  In a second
 # root, which has neither compiler nor headers, the packages are installed, a
 # cluster is set up as the README says, and debian/tests/installcheck runs the
-# regression and isolation tests on another one.  Needs root.
+# regression and isolation tests on another one.  Also builds the RPM packages,
+# and reads the Dockerfile as linters do.  Needs root.
 # --keep leaves the work folder, with the roots and logs, and says where.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
@@ -87,8 +88,27 @@ build_packages() {
 		dpkg-buildpackage -b -us -uc -Pnocheck'
 }
 
+# As far as that goes without the packages that RPM knows
+build_rpms() {
+	in_build sh -ec '
+		cd /build
+		rpmspec -P repo/packaging/snowflake.spec >/dev/null
+		rpmlint repo/packaging/snowflake.spec
+		rpmbuild -bb --nodeps --define "_topdir /build/rpm" \
+			--define "_sourcedir /build/repo" --define "pgmajorversion $0" \
+			--define "pginstdir /usr/lib/postgresql/$0" \
+			--define "pgsharedir /usr/share/postgresql/$0" \
+			repo/packaging/snowflake.spec
+		ls rpm/RPMS/*/snowflake_$0-1*.rpm rpm/RPMS/*/snowflake_$0-llvmjit-*.rpm' "$1"
+}
+
 has_bitcode() {
 	dpkg-deb -c "$1" | grep 'lib/bitcode/snowflake\.index\.bc$'
+}
+
+# Linters that npm has, downloaded into the work folder
+lint_dockerfile() {
+	npm_config_cache=$work/npm npx --yes "$@" "$repo/packaging/Dockerfile"
 }
 
 # Are there still only the packages that a user installs?
@@ -139,7 +159,8 @@ as_root mkdir "$work/build/build"
 
 say "# build"
 check 'tools to build packages' \
-	in_build $install dpkg-dev fakeroot git lintian make postgresql-common unzip || done_testing
+	in_build $install dpkg-dev fakeroot git lintian make postgresql-common \
+	rpm rpmlint unzip || done_testing
 as_root cp -r "$repo/debian" "$work/build/build/debian"
 check 'what the packages need to be built' \
 	in_build sh -c 'cd /build && apt-get build-dep -y -qq --no-install-recommends -P nocheck .' || done_testing
@@ -154,7 +175,15 @@ majors=$(printf '%s\n' "$work"/clean/postgresql-*-snowflake_*.deb |
 for major in $majors; do
 	deb=$(echo "$work"/clean/postgresql-"$major"-snowflake_*.deb)
 	check "postgresql-$major-snowflake has bitcode" has_bitcode "$deb" || true
+	check "RPM packages for PostgreSQL $major" build_rpms "$major" || true
 done
+if type npx >/dev/null 2>&1; then
+	for linter in 'dockerfile-utils@0.16.3 lint' dockerfilelint@1.8.0; do
+		check "Dockerfile by ${linter% *}" lint_dockerfile $linter || true
+	done
+else
+	say 'SKIPPED: there is no npm to read the Dockerfile'
+fi
 
 say "# installed, in a root without what it was built with"
 check 'packages install' \

@@ -15,12 +15,6 @@
 
 #pragma GCC visibility push(hidden)
 
-/*
- * From the server's timestamps to microseconds since 1970-01-01 UTC, as marks
- * and dialects have them.
- */
-#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 /* For the two functions below. */
 extern TimestampTz clock_read_monotonic(void);
 extern TimestampTz clock_read_logical(void);

@@ -1352,7 +1352,7 @@ plan_to_sequence(Conversion *plan)
 static void
 make_plan(Conversion *plan, bool with_ids)
 {
-	for (int kind = 0; kind < lengthof(plan->rows); kind++)
+	for (int kind = 0; kind < (int) lengthof(plan->rows); kind++)
 		plan->rows[kind] = NIL;
 	plan->lock = NULL;
 	plan->with_ids = with_ids;
@@ -1464,7 +1464,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	ddl_end(nestlevel);
 	MemoryContextSwitchTo(caller);
 
-	for (int kind = 0; kind < lengthof(plan->rows); kind++)
+	for (int kind = 0; kind < (int) lengthof(plan->rows); kind++)
 	{
 		ListCell   *lc;
 

@@ -185,7 +185,7 @@ set_bound_id(Bound bound, Datum *value, bool *isnull)
 }
 
 /* for a statement */
-static char *
+static const char *
 bound_sql(Bound bound)
 {
 	switch (bound.kind)
@@ -207,7 +207,7 @@ time_str(TimestampTz ts)
 	return pstrdup(timestamptz_to_str(ts));
 }
 
-static char *
+static const char *
 bound_str(Bound bound)
 {
 	TimestampTz ts;

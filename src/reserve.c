@@ -50,6 +50,7 @@
 #include "commands/extension.h"
 #include "common/int.h"
 #include "executor/spi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "pgstat.h"
@@ -371,11 +372,16 @@ reserve_note_error(const ErrorData *edata)
 {
 	Reserve    *reserve = &shared->reserve;
 	TimestampTz now = GetCurrentTimestamp();
+	char		error[WORKER_ERROR_SIZE];
 	bool		is_new;
 
-	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	snprintf(reserve->error, sizeof(reserve->error), "%s.%s%s", edata->message,
+	/* cut to whole characters: views show it */
+	snprintf(error, sizeof(error), "%s.%s%s", edata->message,
 			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
+	error[pg_mbcliplen(error, (int) strlen(error), sizeof(error) - 1)] = '\0';
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	strlcpy(reserve->error, error, sizeof(reserve->error));
 	strlcpy(reserve->hint, edata->hint ? edata->hint : "", sizeof(reserve->hint));
 	reserve->error_final = edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR;
 	is_new = strcmp(reserve->last_error, reserve->error) != 0;

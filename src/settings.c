@@ -24,7 +24,6 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#include "clock.h"
 #include "compat.h"
 #include "dialect.h"
 #include "pgedge.h"
@@ -212,8 +211,8 @@ default_epoch(void)
 	if (dialect == NULL)
 		return "2020-01-01 00:00:00+00";
 
-	if (timestamp2tm(clock_of_unix_ms(dialect->epoch_ms), NULL, &tm, &fsec,
-					 NULL, NULL) != 0)
+	if (timestamp2tm(dialect->epoch_ms * 1000 - UNIX_EPOCH_US, NULL, &tm,
+					 &fsec, NULL, NULL) != 0)
 		elog(ERROR, "timestamp out of range");
 	EncodeDateTime(&tm, fsec, false, 0, NULL, USE_ISO_DATES, str);
 	strlcat(str, "+00", sizeof(str));

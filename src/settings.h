@@ -61,6 +61,12 @@ extern int	snowflake_clock_skew_action;	/* a SkewAction */
 extern int	snowflake_max_segment_tags;
 extern bool snowflake_keep_segments;
 
+/*
+ * From the server's timestamps to microseconds since 1970-01-01 UTC, as marks
+ * and dialects have them.
+ */
+#define UNIX_EPOCH_US	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
 /* What is asked of them most. */
 #define SEQUENCE_BITS	(snowflake_layout.bits[FIELD_SEQUENCE])
 #define SEQUENCE_MASK	(snowflake_layout.max[FIELD_SEQUENCE])

@@ -408,7 +408,7 @@ $tests{waits} = sub {
 
 	# The worker is at it, when who has asked ends, and then when it ends itself.
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
-	my $asker = start_sql($node, "SET application_name = 'asker'; SELECT snowflake_segment_create('gone');");
+	my $asker = start_sql($node, "SET application_name = 'asker'; SET snowflake.max_wait = '60s'; SELECT snowflake_segment_create('gone');");
 	seen_in_activity($node, 1, "backend_type = 'snowflake worker' AND wait_event_type = 'Lock'");
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'asker'");
 	is(psql_error((finish_sql($asker))[1])->{sqlstate}, '57P01', 'terminated in the middle of a create');

@@ -80,7 +80,7 @@ sub client
 		}
 		else
 		{
-			note substr($line, 0, 2000);
+			note substr($line =~ s/^# //r, 0, 2000);
 		}
 	}
 	ok($status == 0 && $plan eq $checks && $checks > 0,

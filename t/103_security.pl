@@ -407,8 +407,10 @@ cmp_ok($node->safe_psql('victim', "SELECT count(*) FROM pg_proc WHERE proowner =
 $node->safe_psql('victim', <<'SQL');
 CREATE SCHEMA tables;
 CREATE TABLE tables.log (id bigint PRIMARY KEY, text text) PARTITION BY RANGE (id);
+CREATE TABLE tables.rest PARTITION OF tables.log DEFAULT;
 CREATE TABLE tables.customer (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text);
 CREATE TABLE tables.invoice (id serial PRIMARY KEY, customer integer REFERENCES tables.customer);
+INSERT INTO tables.log VALUES (1, 'one'), (2, 'two');
 INSERT INTO tables.customer (name) VALUES ('Ann'), ('Bob');
 INSERT INTO tables.invoice (customer) VALUES (1), (2), (2);
 CREATE DATABASE before TEMPLATE victim;

@@ -27,7 +27,6 @@ use warnings FATAL => 'all';
 use IO::Select;
 use IO::Socket::INET;
 use IO::Socket::UNIX;
-use Socket qw(SOCK_STREAM SO_LINGER SOL_SOCKET);
 use Time::HiRes qw(time);
 
 run(@ARGV) unless caller;

@@ -246,11 +246,11 @@ public class Jdbc {
 
     static void check(String name, boolean passed, Object found) {
         ran++;
+        System.out.println((passed ? "ok " : "not ok ") + ran + " - " + name);
         if (!passed) {
             failed++;
             System.out.println("# found " + found);
         }
-        System.out.println((passed ? "ok " : "not ok ") + ran + " - " + name);
     }
 
     // IDs have milliseconds.

@@ -6,11 +6,11 @@ let failed = 0;
 
 function check(name, passed, found = '') {
   ran++;
+  console.log(`${passed ? 'ok' : 'not ok'} ${ran} - ${name}`);
   if (!passed) {
     failed++;
     console.log('# found', found);
   }
-  console.log(`${passed ? 'ok' : 'not ok'} ${ran} - ${name}`);
 }
 
 // keys are those in the order in which the driver returned them, of the given

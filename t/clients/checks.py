@@ -17,10 +17,10 @@ def now():
 def check(name, passed, found=""):
     global ran, failed
     ran += 1
+    print(f"{'ok' if passed else 'not ok'} {ran} - {name}", flush=True)
     if not passed:
         failed += 1
         print(f"# found {found!r}")
-    print(f"{'ok' if passed else 'not ok'} {ran} - {name}", flush=True)
 
 
 # cursor is one of DB-API, keys are those in the order in which the driver

@@ -24,7 +24,6 @@ cur.execute("""
 began = now()
 
 
-
 def insert(conn):
     return conn.execute("INSERT INTO orders (item) VALUES ('tea')"
                         " RETURNING id, pg_backend_pid()").fetchone()

@@ -8,11 +8,11 @@ $ran = $failed = 0
 
 def check(name, passed, found = nil)
   $ran += 1
+  puts "#{passed ? 'ok' : 'not ok'} #{$ran} - #{name}"
   unless passed
     $failed += 1
     puts "# found #{found.inspect}"
   end
-  puts "#{passed ? 'ok' : 'not ok'} #{$ran} - #{name}"
 end
 
 # IDs have milliseconds.
