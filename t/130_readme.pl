@@ -27,8 +27,8 @@ use SnowflakeTest;
 # Other extensions, which have tests of their own or none.
 my %other = map { $_ => 1 } 'pg_cron', 'pg_partman', "pgEdge's snowflake";
 
-# Names of pgEdge's extension, and of a role in the examples.
-my %foreign = map { $_ => 1 } qw(snowflake.nextval snowflake.node snowflake_server);
+# Names of pgEdge's extension, of a role in the examples, and of a package.
+my %foreign = map { $_ => 1 } qw(snowflake.nextval snowflake.node snowflake_server snowflake_17);
 
 # Errors that the server itself raises.
 my @by_server = qw(23514 42883 57014);
@@ -147,7 +147,10 @@ foreach my $paragraph (@prose)
 }
 cmp_ok(scalar @links, '>', 100, 'there are links');
 is_deeply(
-	[ grep { $_->[1] =~ /^#(.*)/ ? !$anchor{$1} : $_->[1] !~ /^https:/ && !-e $_->[1] } @links ],
+	[
+		map { "line $_->[0]: $_->[1]" }
+		grep { $_->[1] =~ /^#(.*)/ ? !$anchor{$1} : $_->[1] !~ /^https:/ && !-e $_->[1] } @links
+	],
 	[], 'all links lead somewhere');
 
 # The contents are the last list before the first section.
@@ -598,15 +601,15 @@ foreach my $n (1 .. @lines)
 	my $line = $lines[ $n - 1 ] =~ s/\]\([^)]*\)/]/gr;
 
 	push @called, map { [ $n, $_ ] } $line =~ /(?<![\w.])((?:\w*snowflake_\w+|id_range_for))\(/g;
-	push @named, map { [ $n, $_ ] } $line =~ /(?<![\w.\/])((?:pg_stat_)?snowflake[_.]\w+(?:\.\w+)?)(?![\w(*])/g;
+	push @named, map { [ $n, $_ ] } $line =~ /(?<![\w.\/-])((?:pg_stat_)?snowflake[_.]\w+(?:\.\w+)?)(?![\w(*])/g;
 }
 cmp_ok(scalar @called, '>', 200, 'functions are named');
 is_deeply(
-	[ grep { !$functions{ $_->[1] } && !$foreign{ $_->[1] } } @called ],
+	[ map { "line $_->[0]: $_->[1]" } grep { !$functions{ $_->[1] } && !$foreign{ $_->[1] } } @called ],
 	[], 'all functions that are named exist');
 is_deeply(
 	[
-		grep {
+		map { "line $_->[0]: $_->[1]" } grep {
 			my $name = $_->[1];
 			!grep { $_->{$name} } \%functions, \%relations, \%settings, \%extensions, \%foreign, \%anchor
 		} @named
