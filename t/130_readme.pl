@@ -241,7 +241,7 @@ sub compare
 	return;
 }
 
-my ($new, %seen, @left_out) = (0);
+my ($new, @left_out) = (0);
 foreach my $i (0 .. $#blocks)
 {
 	my $block = $blocks[$i];
@@ -312,6 +312,20 @@ foreach my $i (0 .. $#blocks)
 }
 cmp_ok($compared{exactly}, '>', 15, 'outputs are compared');
 note "$compared{exactly} outputs are as shown, $compared{'in shape'} in shape; left out: lines @left_out";
+
+# Settings in examples of postgresql.conf: their values are checked when they are
+# set, as at the server's start.
+my @configured =
+  grep { @$_ } map { [ /^(snowflake\.\w+) *= *'?((?<=')[^']*|[^\s']+)/ ] }
+  map { @{ $_->{lines} } } grep { $_->{mark} eq 'ini' } @blocks;
+cmp_ok(scalar @configured, '>', 5, 'settings are configured');
+foreach my $setting (@configured)
+{
+	my ($status, $out, $err) =
+	  $node->psql('postgres', "ALTER SYSTEM SET $setting->[0] = '$setting->[1]'");
+
+	is($err, '', "$setting->[0] can be $setting->[1]");
+}
 
 #
 # Objects
