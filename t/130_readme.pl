@@ -27,8 +27,8 @@ use SnowflakeTest;
 # Other extensions, which have tests of their own or none.
 my %other = map { $_ => 1 } 'pg_cron', 'pg_partman', "pgEdge's snowflake";
 
-# Names of pgEdge's extension, and of a role in the examples.
-my %foreign = map { $_ => 1 } qw(snowflake.nextval snowflake.node snowflake_server);
+# Names of pgEdge's extension, of a role in the examples, and of a package.
+my %foreign = map { $_ => 1 } qw(snowflake.nextval snowflake.node snowflake_server snowflake_17);
 
 # Errors that the server itself raises.
 my @by_server = qw(23514 42883 57014);
@@ -147,7 +147,10 @@ foreach my $paragraph (@prose)
 }
 cmp_ok(scalar @links, '>', 100, 'there are links');
 is_deeply(
-	[ grep { $_->[1] =~ /^#(.*)/ ? !$anchor{$1} : $_->[1] !~ /^https:/ && !-e $_->[1] } @links ],
+	[
+		map { "line $_->[0]: $_->[1]" }
+		grep { $_->[1] =~ /^#(.*)/ ? !$anchor{$1} : $_->[1] !~ /^https:/ && !-e $_->[1] } @links
+	],
 	[], 'all links lead somewhere');
 
 # The contents are the last list before the first section.
@@ -238,7 +241,7 @@ sub compare
 	return;
 }
 
-my ($new, %seen, @left_out) = (0);
+my ($new, @left_out) = (0);
 foreach my $i (0 .. $#blocks)
 {
 	my $block = $blocks[$i];
@@ -309,6 +312,20 @@ foreach my $i (0 .. $#blocks)
 }
 cmp_ok($compared{exactly}, '>', 15, 'outputs are compared');
 note "$compared{exactly} outputs are as shown, $compared{'in shape'} in shape; left out: lines @left_out";
+
+# Settings in examples of postgresql.conf: their values are checked when they are
+# set, as at the server's start.
+my @configured =
+  grep { @$_ } map { [ /^(snowflake\.\w+) *= *'?((?<=')[^']*|[^\s']+)/ ] }
+  map { @{ $_->{lines} } } grep { $_->{mark} eq 'ini' } @blocks;
+cmp_ok(scalar @configured, '>', 5, 'settings are configured');
+foreach my $setting (@configured)
+{
+	my ($status, $out, $err) =
+	  $node->psql('postgres', "ALTER SYSTEM SET $setting->[0] = '$setting->[1]'");
+
+	is($err, '', "$setting->[0] can be $setting->[1]");
+}
 
 #
 # Objects
@@ -525,10 +542,27 @@ is_deeply(
 	[
 		grep {
 			grep { /\w/ && index($strings, $_) < 0 && !/^(?:permission|duplicate) / }
-			  split /\.\.\.|-?\d[\d.]*|"(?!snowflake\.|shared)\w+"|(?<=a)(?= database)/, $_
+			  split /\.\.\.|-?\d[\d.]*|"(?!snowflake\.|shared)[^"]+"|(?<=a)(?= database)/, $_
 		} @messages
 	],
 	[], 'messages that the page quotes are in the source');
+
+# And all that the server's log can have must be quoted.
+my @logged;
+foreach my $report ($source =~ /\bereport\((.*?)\);\n/gs)
+{
+	next unless $report =~ /^[^,]*\b(?:LOG|WARNING)\b/;
+	push @logged, $report =~ /errmsg\("((?:[^"\\]|\\.)*)"/g;
+}
+cmp_ok(scalar @logged, '>', 15, 'the server logs messages');
+my $quoted = join "\n", map { quoted($_->[1]) } @{ (tables('Log messages'))[0]{rows} };
+is_deeply(
+	[
+		grep {
+			grep { index($quoted, $_) < 0 } split /%\w+/, s/\\"/"/gr
+		} @logged
+	],
+	[], 'messages that the server logs are in the reference');
 
 my @sections = $source =~ /in README\.md, under \\"([^"\\]+)/g;
 cmp_ok(scalar @sections, '>', 0, 'a message sends its reader here');
@@ -581,15 +615,15 @@ foreach my $n (1 .. @lines)
 	my $line = $lines[ $n - 1 ] =~ s/\]\([^)]*\)/]/gr;
 
 	push @called, map { [ $n, $_ ] } $line =~ /(?<![\w.])((?:\w*snowflake_\w+|id_range_for))\(/g;
-	push @named, map { [ $n, $_ ] } $line =~ /(?<![\w.\/])((?:pg_stat_)?snowflake[_.]\w+(?:\.\w+)?)(?![\w(*])/g;
+	push @named, map { [ $n, $_ ] } $line =~ /(?<![\w.\/-])((?:pg_stat_)?snowflake[_.]\w+(?:\.\w+)?)(?![\w(*])/g;
 }
 cmp_ok(scalar @called, '>', 200, 'functions are named');
 is_deeply(
-	[ grep { !$functions{ $_->[1] } && !$foreign{ $_->[1] } } @called ],
+	[ map { "line $_->[0]: $_->[1]" } grep { !$functions{ $_->[1] } && !$foreign{ $_->[1] } } @called ],
 	[], 'all functions that are named exist');
 is_deeply(
 	[
-		grep {
+		map { "line $_->[0]: $_->[1]" } grep {
 			my $name = $_->[1];
 			!grep { $_->{$name} } \%functions, \%relations, \%settings, \%extensions, \%foreign, \%anchor
 		} @named
