@@ -189,8 +189,8 @@ foreach my $extension (@extensions)
 	my $added = additions($extension);
 	my $version = next_version($extension, $added, $added);
 
-	is_deeply([ older_versions($extension, 'next') ],
-		[$version], "$extension has a next version");
+	ok( (grep { $_ eq $version } older_versions($extension, 'next')),
+		"$extension has a next version");
 	is_deeply(
 		[
 			differences(
