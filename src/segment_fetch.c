@@ -140,7 +140,7 @@ static struct
 	bool		is_kept;		/* that is done, or cannot be */
 	int			failures;		/* of the link */
 	bool		has_begun;		/* segment_begin() was called */
-} request;
+}			request;
 
 static bool
 is_at_home(void)

@@ -488,8 +488,9 @@ typedef struct Clock
 
 	/*
 	 * Like "offset", as it was last seen: when the server's clock is set, it
-	 * changes, see steps.c.  Changed by compare-and-swap from what was read before the
-	 * clock was, so that a step is seen once; by anyone, with no lock.
+	 * changes, see steps.c.  Changed by compare-and-swap from what was read
+	 * before the clock was, so that a step is seen once; by anyone, with no
+	 * lock.
 	 */
 	pg_atomic_uint64 offset_seen;
 } Clock;
