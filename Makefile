@@ -43,6 +43,7 @@ OBJS = \
 	src/stats.o \
 	src/steps.o \
 	src/support.o \
+	src/utf8.o \
 	src/waits.o \
 	src/worker.o
 

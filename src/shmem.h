@@ -230,7 +230,7 @@ typedef struct Lease
 
 	/*
 	 * Why there is no number, or the registry cannot be asked, and what to
-	 * do; '' when all is well.  Protected by SharedState.lock.
+	 * do, in UTF-8; '' when all is well.  Protected by SharedState.lock.
 	 */
 	char		error[LEASE_ERROR_SIZE];
 	char		hint[LEASE_ERROR_SIZE];
