@@ -45,6 +45,7 @@ OBJS = \
 	src/stats.o \
 	src/steps.o \
 	src/support.o \
+	src/utf8.o \
 	src/waits.o \
 	src/worker.o
 

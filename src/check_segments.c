@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "segment.h"
+#include "utf8.h"
 
 /* This share of what there is, in percent, is worth a warning. */
 #define NEARLY_ALL	90
@@ -33,7 +34,7 @@ describe(Segment *segment, const char **status)
 	uint32		used;
 	bool		has_numbers = segment->has_next ||
 		(segment_used(segment, &buffer, &from, &to, &used) && used < buffer.count);
-	char	   *tag = pstrdup(segment_text_to_server(segment->tag));
+	char	   *tag = pstrdup(utf8_to_server(segment->tag));
 
 	*status = has_numbers ? "warning" : "error";
 	if (segment->state == SEGMENT_ENDED)
@@ -41,7 +42,7 @@ describe(Segment *segment, const char **status)
 						tag, segment->max_value, has_numbers ? "" : ", and none is left here");
 	if (segment->is_failing)
 		return psprintf("Of tag \"%s\" no segment could be fetched. %s", tag,
-						segment_text_to_server(segment->error));
+						utf8_to_server(segment->error));
 	*status = "warning";
 	if (segment->state == SEGMENT_OPEN && is_nearly_all(segment->seen, segment->max_value))
 		return psprintf("Of tag \"%s\" numbers up to " INT64_FORMAT " of " INT64_FORMAT " are given out to servers.",
@@ -92,9 +93,9 @@ check_segments(CheckState *state)
 	if (snowflake_registry[0] != '\0' && !segment_is_valid())
 		check_row(state, "error",
 				  psprintf("No number is given out, as the registry was not heard from for \"snowflake.lease_ttl\". %s",
-						   segment_text_to_server(error)));
+						   utf8_to_server(error)));
 	else if (error[0] != '\0')
-		check_row(state, "warning", segment_text_to_server(error));
+		check_row(state, "warning", utf8_to_server(error));
 	if (is_nearly_all(ntags, shared->nsegments))
 		check_row(state, "warning",
 				  psprintf("Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",

@@ -59,6 +59,7 @@
 #include "home.h"
 #include "lease.h"
 #include "reserve.h"
+#include "utf8.h"
 
 #define TABLE		HOME_EXTENSION ".lease"
 
@@ -97,15 +98,19 @@ bool
 lease_describe(char **detail, char **hint)
 {
 	Lease	   *lease = &shared->lease;
-	char		error[LEASE_ERROR_SIZE];
-	char		error_hint[LEASE_ERROR_SIZE];
+	char		shared_error[LEASE_ERROR_SIZE];
+	char		shared_hint[LEASE_ERROR_SIZE];
+	const char *error;
+	const char *error_hint;
 	int			node = lease_node();
 	TimestampTz ends = lease_ends_at();
 
 	LWLockAcquire(shared->lock, LW_SHARED);
-	strlcpy(error, lease->error, sizeof(error));
-	strlcpy(error_hint, lease->hint, sizeof(error_hint));
+	strlcpy(shared_error, lease->error, sizeof(shared_error));
+	strlcpy(shared_hint, lease->hint, sizeof(shared_hint));
 	LWLockRelease(shared->lock);
+	error = utf8_to_server(shared_error);
+	error_hint = utf8_to_server(shared_hint);
 
 	if (lease_is_valid())
 		*detail = psprintf("This server is node %d until %s, as leased from the registry.%s%s",
@@ -439,8 +444,8 @@ lease_note_error(const char *error, const char *hint)
 	Lease	   *lease = &shared->lease;
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	strlcpy(lease->error, error, sizeof(lease->error));
-	strlcpy(lease->hint, hint, sizeof(lease->hint));
+	utf8_copy(lease->error, sizeof(lease->error), error);
+	utf8_copy(lease->hint, sizeof(lease->hint), hint);
 	LWLockRelease(shared->lock);
 }
 

@@ -68,7 +68,7 @@ static struct
 
 	int64		round_trip;		/* of the last answer, in microseconds */
 	char		timeline[64];	/* "system identifier/timeline", the latest */
-} registry;
+}			registry;
 
 /*
  * At once on a new connection, else some time after the last answer.

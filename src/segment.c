@@ -34,7 +34,6 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "catalog/namespace.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
@@ -45,6 +44,7 @@
 #include "clock.h"
 #include "reserve.h"
 #include "segment.h"
+#include "utf8.h"
 #include "waits.h"
 
 /* One of this many numbers is gone when the next segment is asked for. */
@@ -349,38 +349,6 @@ segment_tag_to_utf8(const char *tag, int length)
 	return pnstrdup(utf8, size);
 }
 
-/*
- * What the encoding of this database does not have becomes a question mark: a
- * message or a view is not to fail for it.
- */
-const char *
-segment_text_to_server(const char *utf8)
-{
-	int			length = (int) strlen(utf8);
-	int			encoding = GetDatabaseEncoding();
-	Oid			conversion;
-	unsigned char *result;
-
-	if (encoding == PG_UTF8 || encoding == PG_SQL_ASCII)
-		return utf8;
-	conversion = FindDefaultConversionProc(PG_UTF8, encoding);
-	result = palloc((Size) length * MAX_CONVERSION_GROWTH + 1);
-	if (OidIsValid(conversion) &&
-		pg_do_encoding_conversion_buf(conversion, PG_UTF8, encoding,
-									  (unsigned char *) unconstify(char *, utf8), length,
-									  result, length * MAX_CONVERSION_GROWTH + 1,
-									  true) == length)
-		return (char *) result;
-
-	strcpy((char *) result, utf8);
-	for (int i = 0; i < length; i++)
-	{
-		if (IS_HIGHBIT_SET(result[i]))
-			result[i] = '?';
-	}
-	return (char *) result;
-}
-
 void
 segment_require(void)
 {
@@ -405,7 +373,7 @@ segment_report_missing(const char *utf8)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("segment tag \"%s\" does not exist", segment_text_to_server(utf8)),
+			 errmsg("segment tag \"%s\" does not exist", utf8_to_server(utf8)),
 			 snowflake_registry[0] != '\0' ?
 			 errdetail("The registry does not have it.") :
 			 errdetail("The home database does not have it."),
@@ -509,7 +477,7 @@ wait_detail(const Look *look)
 	char	   *hint;
 
 	if (look->error[0] != '\0')
-		return segment_text_to_server(look->error);
+		return utf8_to_server(look->error);
 	if (reserve_worker_state(&detail, &hint) >= WORKER_ABSENT)
 		return detail;
 	return "The background worker has not fetched one yet.";
@@ -532,7 +500,7 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot draw a number of segment tag \"%s\": no segment came in time",
-						segment_text_to_server(utf8)),
+						utf8_to_server(utf8)),
 				 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
 						   wait_detail(look), snowflake_max_wait),
 				 errhint("The background worker goes on trying. See the view pg_stat_snowflake_segments.")));
@@ -541,7 +509,7 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 	if (wait_is_long(wait, WAIT_SEGMENT, &ms, &left_out))
 		ereport(LOG,
 				(errmsg("process %d still waits for a segment of tag \"%s\" after " INT64_FORMAT " ms",
-						MyProcPid, segment_text_to_server(utf8), ms),
+						MyProcPid, utf8_to_server(utf8), ms),
 				 errdetail("%s%s", wait_detail(look), alarm_left_out(left_out))));
 
 	wait_begin(wait, WAIT_SEGMENT);
@@ -592,7 +560,7 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 				ereport(ERROR,
 						(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 						 errmsg("segment tag \"%s\" has no numbers left",
-								segment_text_to_server(utf8)),
+								utf8_to_server(utf8)),
 						 errdetail("All up to its maximum value, " INT64_FORMAT ", were given out to servers.",
 								   look.max_value),
 						 errhint("Raise it with snowflake_segment_alter().")));
@@ -600,7 +568,7 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 				ereport(ERROR,
 						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						 errmsg("cannot draw a number of segment tag \"%s\": too many tags are in use",
-								segment_text_to_server(utf8)),
+								utf8_to_server(utf8)),
 						 errdetail("This server has memory for \"snowflake.max_segment_tags\", %d.",
 								   shared->nsegments),
 						 errhint("Raise that setting and restart the server.")));
@@ -608,7 +576,7 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 				ereport(ERROR,
 						(errcode(ERRCODE_ADMIN_SHUTDOWN),
 						 errmsg("cannot draw a number of segment tag \"%s\": the server is shutting down",
-								segment_text_to_server(utf8))));
+								utf8_to_server(utf8))));
 			wait_for_segment(utf8, &look, &wait);
 		}
 		ConditionVariableCancelSleep();

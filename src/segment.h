@@ -40,10 +40,9 @@ extern uint64 segment_take(SegmentHandle *handle, const char *tag, int length,
 
 /*
  * A tag in UTF-8, as shared memory and the registry have it; an ERROR when it
- * is too long or empty.  And back, for a message.
+ * is too long or empty.
  */
 extern const char *segment_tag_to_utf8(const char *tag, int length);
-extern const char *segment_text_to_server(const char *utf8);
 
 /* An ERROR where no segment can be had from this server. */
 extern void segment_require(void);

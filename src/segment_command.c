@@ -18,6 +18,7 @@
 #include "storage/ipc.h"
 
 #include "segment.h"
+#include "utf8.h"
 #include "waits.h"
 
 static const char *const names[] = {
@@ -140,9 +141,9 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot %s segment tag \"%s\": no answer came in time",
-					names[kind], segment_text_to_server(utf8)),
+					names[kind], utf8_to_server(utf8)),
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-					   error[0] != '\0' ? segment_text_to_server(error) :
+					   error[0] != '\0' ? utf8_to_server(error) :
 					   was_mine ? "The background worker has not done it yet." :
 					   "The background worker is at the command of another session.",
 					   snowflake_max_wait),
@@ -161,18 +162,18 @@ report_registry_error(SegmentCommandKind kind, const char *utf8,
 	ereport(ERROR,
 			(errcode(result->sqlstate),
 			 errmsg("could not %s segment tag \"%s\": %s", names[kind],
-					segment_text_to_server(utf8), segment_text_to_server(result->message)),
+					utf8_to_server(utf8), utf8_to_server(result->message)),
 			 result->detail[0] != '\0' ?
-			 errdetail("%s", segment_text_to_server(result->detail)) : 0,
+			 errdetail("%s", utf8_to_server(result->detail)) : 0,
 			 result->hint[0] != '\0' ?
-			 errhint("%s", segment_text_to_server(result->hint)) : 0));
+			 errhint("%s", utf8_to_server(result->hint)) : 0));
 }
 
 static void
 report_not_altered(const char *utf8, const SegmentOptions *options,
 				   const SegmentResult *result)
 {
-	utf8 = segment_text_to_server(utf8);
+	utf8 = utf8_to_server(utf8);
 	if (options->has_start && options->start <= result->max_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -224,11 +225,11 @@ segment_command(SegmentCommandKind kind, const char *tag, int length,
 	if (kind == SEGMENT_CREATE && !result.changed)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("segment tag \"%s\" already exists", segment_text_to_server(utf8))));
+				 errmsg("segment tag \"%s\" already exists", utf8_to_server(utf8))));
 	if (kind == SEGMENT_CREATE && result.max_id >= options->start)
 		ereport(NOTICE,
 				(errmsg("segment tag \"%s\" goes on at " INT64_FORMAT,
-						segment_text_to_server(utf8), result.max_id + 1),
+						utf8_to_server(utf8), result.max_id + 1),
 				 errdetail("There was such a tag, and servers may still have its numbers."),
 				 errhint("Where that cannot be, snowflake_segment_drop(tag, forget => true) lets it begin anywhere.")));
 	if (kind != SEGMENT_CREATE && !result.found)

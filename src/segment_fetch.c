@@ -43,6 +43,7 @@
 #include "home.h"
 #include "link.h"
 #include "segment.h"
+#include "utf8.h"
 #include "waits.h"
 
 #define POLL_MS		3000
@@ -140,25 +141,12 @@ static struct
 	bool		is_kept;		/* that is done, or cannot be */
 	int			failures;		/* of the link */
 	bool		has_begun;		/* segment_begin() was called */
-} request;
+}			request;
 
 static bool
 is_at_home(void)
 {
 	return snowflake_registry[0] == '\0';
-}
-
-/*
- * Text, as much as fits.
- */
-static void
-copy_text(char *to, Size size, const char *utf8)
-{
-	int			length = pg_encoding_mbcliplen(PG_UTF8, utf8, (int) strlen(utf8),
-											   (int) size - 1);
-
-	memcpy(to, utf8, length);
-	to[length] = '\0';
 }
 
 /*
@@ -752,7 +740,7 @@ take_failed(const char *error)
 		segment->in_flight = false;
 		if (asked->length == 0)
 			continue;
-		copy_text(segment->error, sizeof(segment->error), error);
+		utf8_copy(segment->error, sizeof(segment->error), error);
 		segment->error_at = now;
 		segment->is_failing = true;
 
@@ -786,9 +774,9 @@ note_error(int sqlstate, const char *message, const char *detail, const char *hi
 	{
 		SegmentResult result = {.sqlstate = sqlstate};
 
-		copy_text(result.message, sizeof(result.message), message);
-		copy_text(result.detail, sizeof(result.detail), detail);
-		copy_text(result.hint, sizeof(result.hint), hint);
+		utf8_copy(result.message, sizeof(result.message), message);
+		utf8_copy(result.detail, sizeof(result.detail), detail);
+		utf8_copy(result.hint, sizeof(result.hint), hint);
 		finish_command(&result);
 	}
 	else if (request.what == TAKING)
@@ -944,16 +932,16 @@ link_failed(const char *reason)
 
 	request.failures++;
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
-	copy_text(segments->error, sizeof(segments->error), error);
+	utf8_copy(segments->error, sizeof(segments->error), error);
 	LWLockRelease(segments->lock);
 
 	if (request.what == COMMANDING)
 	{
 		SegmentResult result = {.sqlstate = ERRCODE_CONNECTION_FAILURE};
 
-		copy_text(result.message, sizeof(result.message), "the registry did not answer");
-		copy_text(result.detail, sizeof(result.detail), error);
-		copy_text(result.hint, sizeof(result.hint), "It may have been done all the same.");
+		utf8_copy(result.message, sizeof(result.message), "the registry did not answer");
+		utf8_copy(result.detail, sizeof(result.detail), error);
+		utf8_copy(result.hint, sizeof(result.hint), "It may have been done all the same.");
 		finish_command(&result);
 	}
 	else if (request.what == TAKING)

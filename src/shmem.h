@@ -230,7 +230,7 @@ typedef struct Lease
 
 	/*
 	 * Why there is no number, or the registry cannot be asked, and what to
-	 * do; '' when all is well.  Protected by SharedState.lock.
+	 * do, in UTF-8; '' when all is well.  Protected by SharedState.lock.
 	 */
 	char		error[LEASE_ERROR_SIZE];
 	char		hint[LEASE_ERROR_SIZE];
@@ -488,8 +488,9 @@ typedef struct Clock
 
 	/*
 	 * Like "offset", as it was last seen: when the server's clock is set, it
-	 * changes, see steps.c.  Changed by compare-and-swap from what was read before the
-	 * clock was, so that a step is seen once; by anyone, with no lock.
+	 * changes, see steps.c.  Changed by compare-and-swap from what was read
+	 * before the clock was, so that a step is seen once; by anyone, with no
+	 * lock.
 	 */
 	pg_atomic_uint64 offset_seen;
 } Clock;

@@ -30,6 +30,7 @@
 #include "segment.h"
 #include "settings.h"
 #include "shmem.h"
+#include "utf8.h"
 
 PG_FUNCTION_INFO_V1(pg_stat_get_snowflake);
 PG_FUNCTION_INFO_V1(pg_stat_get_snowflake_slots);
@@ -417,7 +418,7 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 		spare = segment_spare(&segment);
 		is_known = segment.incarnation[0] != '\0';
 
-		values[i++] = CStringGetTextDatum(segment_text_to_server(segment.tag));
+		values[i++] = CStringGetTextDatum(utf8_to_server(segment.tag));
 		values[i++] = CStringGetTextDatum(states[segment.state]);
 		nulls[i] = !is_known;
 		values[i++] = Int64GetDatum(Max(segment.length, segment.step));
@@ -450,7 +451,7 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 		nulls[i] = segment.fetched_at == 0;
 		values[i++] = ms_datum(segment.fetch_us);
 		nulls[i] = segment.error_at == 0 || !shows_errors;
-		values[i++] = CStringGetTextDatum(segment_text_to_server(segment.error));
+		values[i++] = CStringGetTextDatum(utf8_to_server(segment.error));
 		nulls[i] = nulls[i - 1];
 		values[i++] = TimestampTzGetDatum(segment.error_at);
 		Assert(i == PG_STAT_SNOWFLAKE_SEGMENTS_COLS);

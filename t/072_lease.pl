@@ -942,6 +942,17 @@ LANGUAGE sql AS $$ SELECT max_node + 1, 0::bigint, mark, clock, 0, NULL::interva
 SQL
 	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), registry_conninfo($registry, dbname => 'nonsense')));
 	stops($server, 'nonsense', qr/The registry could not be asked: it gives a node number that the layout has no room for\./);
+
+	# What is not in ASCII is shown in the encoding of each database.
+	my $name = "gr\xc3\xb6\xc3\x9fe";
+	$node->safe_psql('postgres', q(CREATE DATABASE latin1 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0));
+	$node->safe_psql('latin1', 'CREATE EXTENSION snowflake');
+	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), registry_conninfo($registry, dbname => $name)));
+	ok(poll(sub {
+			(undef, undef, $stderr) = $node->psql('latin1', q(SET client_encoding = 'UTF8'; SELECT snowflake_nextval()));
+			return $stderr =~ /^DETAIL:.*database "$name" does not exist/m;
+		}), 'an error in another encoding') or diag($stderr);
+
 	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), $conninfo));
 	number($server);
 	flows($server, 'no more nonsense');
