@@ -173,3 +173,23 @@ SELECT section, measure, candidate, measure_ord, s.ord, value, ratio, ratio_min,
 FROM summary AS s JOIN candidate AS c ON c.name = candidate
 WHERE c.sections <> '{calls}' AND section <> 'ids'
   AND CASE better WHEN 'low' THEN ratio_max < 1 AND ratio <= 0.98 ELSE ratio_min > 1 AND ratio >= 1.02 END;
+
+-- The most important of all, in one table.
+CREATE VIEW glance AS
+SELECT candidate AS key,
+       coalesce(max(readable(value)) FILTER (WHERE section = 'calls'), '-') AS "a call, ns",
+       coalesce(max(readable(value)) FILTER (WHERE section = 'clients' AND measure = '8'), '-')
+           AS "million IDs a second, 8 clients",
+       max(readable(ratio)) FILTER (WHERE section = 'rate' AND measure = 'INSERT SELECT') AS "speed of INSERT SELECT",
+       max(readable(ratio)) FILTER (WHERE section = 'rate' AND measure = '8 clients x 100')
+           AS "speed of 8 clients x 100",
+       max(readable(value)) FILTER (WHERE section = 'wal' AND measure = 'INSERT SELECT') AS "WAL bytes a row",
+       max(readable(value)) FILTER (WHERE section = 'wal' AND measure = 'after a checkpoint') AS "the same after a checkpoint",
+       max(readable(value)) FILTER (WHERE section = 'index' AND measure = 'INSERT SELECT: bytes a row')
+           AS "index bytes a row",
+       max(readable(value)) FILTER (WHERE section = 'index' AND measure = '8 clients x 100: bytes a row')
+           AS "the same by 8 clients x 100"
+FROM summary
+WHERE ord > 0
+GROUP BY ord, candidate
+ORDER BY ord;

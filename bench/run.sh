@@ -202,6 +202,10 @@ table() {
 }
 
 tables() {
+	if wanted calls && wanted clients && wanted inserts; then
+		printf '\n## At a glance\n\nMedians; speed: times that of snowflake. Each column is explained below.\n\n'
+		sql_table -c "TABLE glance"
+	fi
 	if wanted calls; then
 		table calls 'Cost of a call' "ns a call in one session: 25 calls a row, $call_rows rows, executor included; a tenth of the rows for
 UUIDs and PL/pgSQL. bigserial is \`nextval()\` of its sequence."

@@ -247,13 +247,17 @@ make_server_tree() {
 not_sources=(--exclude=./.git --exclude=./.demo '--exclude=*.o' '--exclude=*.so'
 	'--exclude=*.bc' --exclude=./results --exclude=./tmp_check)
 
+# Put the sources into a new folder: as_user or as_root, and the folder.
+copy_sources() {
+	"$1" mkdir -p "$2"
+	tar -C "$repo" "${not_sources[@]}" -cf - . | "$1" tar -C "$2" --no-same-owner -xf -
+}
+
 # Build the extension from a copy of the sources and install it there.
 # More arguments go to make.
 build_extension() {
 	source=$work/source
-	as_user mkdir -p "$source"
-	tar -C "$repo" "${not_sources[@]}" -cf - . |
-		as_user tar -C "$source" --no-same-owner -xf -
+	copy_sources as_user "$source"
 	as_user make -s -C "$source" PG_CONFIG="$pg_config" with_llvm=no "$@" \
 		install >"$work/build.log" 2>&1 || {
 		cat "$work/build.log" >&2
@@ -262,8 +266,8 @@ build_extension() {
 }
 
 # Start a server in the work folder: init, settings from standard input, start.
-# It listens on a Unix socket only, which trusts its user and root, and whose
-# permissions keep all others away.
+# More arguments go to pg_ctl.  It listens on a Unix socket only, which trusts
+# its user and root, and whose permissions keep all others away.
 start_server() {
 	data=$work/data
 	as_user "$bin/initdb" -D "$data" -U postgres -A trust --no-sync -E UTF8 \
@@ -276,7 +280,7 @@ start_server() {
 			"unix_socket_permissions = 0700" "port = 5432"
 		cat
 	} | as_user tee -a "$data/postgresql.conf" >/dev/null
-	as_user "$bin/pg_ctl" -D "$data" -l "$work/server.log" -w start >/dev/null || {
+	as_user "$bin/pg_ctl" -D "$data" -l "$work/server.log" -w "$@" start >/dev/null || {
 		cat "$work/server.log" >&2
 		die "the server did not start"
 	}

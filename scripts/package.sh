@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the Debian packages of the last commit and test them as a user has them.
 #
-#   scripts/package.sh [--keep] [SUITE]
+#   scripts/package.sh [--keep] [--work=DIR] [SUITE]
 #
 # SUITE is a release of Debian, by default this machine's own.  In a throwaway
 # root of it, the archive of "make dist" is unpacked and built.  In a second
@@ -10,14 +10,17 @@
 # regression and isolation tests on another one.  Also builds the RPM packages,
 # and reads the Dockerfile as linters do.  Needs root.
 # --keep leaves the work folder, with the roots and logs, and says where.
+# --work names that folder, which is made.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
 
 keep=
+work=
 suite=
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
+		--work=*) work=${arg#*=} ;;
 		-*) die "unknown option $arg" ;;
 		*) suite=$arg ;;
 	esac
@@ -30,12 +33,11 @@ finish() {
 	if [ -n "$keep" ]; then
 		say "Kept: $work"
 	else
-		remove_root "$work/build"
-		remove_root "$work/clean"
-		rm -rf "$work"
+		remove_roots "$work"
 	fi
 }
-work=$(mktemp -d "${TMPDIR:-/tmp}/snowflake.XXXXXX")
+[ -n "$work" ] || work=$(mktemp -d "${TMPDIR:-/tmp}/snowflake.XXXXXX")
+mkdir -p "$work"
 chmod 755 "$work"
 trap finish EXIT
 trap 'exit 130' INT TERM

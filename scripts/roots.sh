@@ -32,6 +32,8 @@ make_root() {
 	[ -n "$mirror" ] || die "apt is configured with no mirror of Debian"
 	[ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
 
+	mkdir -p "$(dirname "$dir")"
+
 	# Experimental is not a whole release, but lies on top of sid.
 	as_root unshare --mount --pid --fork --kill-child \
 		debootstrap --variant=minbase "${suite/experimental/sid}" "$dir" \
@@ -73,21 +75,18 @@ in_root() {
 	' in_root "$dir" "$@"
 }
 
-# End what still runs in a root, and remove it.  With unshare ends all that it
-# started, and the mounts, but not in the same moment.
-remove_root() {
+# End what still runs in the roots in a folder.  With unshare ends all that it
+# started, and the mounts.
+stop_roots() { as_root pkill -9 -f "^unshare .* $1/" || true; }
+
+# The same, and remove the folder.  What was ended is not gone in that moment.
+remove_roots() {
 	local dir=$1 try
 
-	as_root pkill -9 -f "^unshare .* $dir " || true
+	stop_roots "$dir"
 	for try in 1 2 3 4 5; do
 		! as_root rm -rf --one-file-system "$dir" 2>/dev/null || return 0
 		sleep "$try"
 	done
 	say "$dir could not be removed"
-}
-
-# Put the sources into a new folder, such as one of a root.
-copy_sources() {
-	as_root mkdir -p "$1"
-	tar -C "$repo" "${not_sources[@]}" -cf - . | as_root tar -C "$1" --no-same-owner -xf -
 }
