@@ -226,7 +226,7 @@ sub compare
 {
 	my ($block, $sql, $got, $expected) = @_;
 	my @expected = grep { $_ ne '' } map { s/\s+$//r } @$expected;
-	my ($last) = $sql =~ /((?:[^;]|;(?=.))+;?\s*)\z/;
+	my $last = (split /;\n/, $sql)[-1];
 	my $how = 'exactly';
 	my $same = same_lines($got, \@expected);
 
@@ -262,20 +262,17 @@ foreach my $i (0 .. $#blocks)
 		$database = 'new' . ++$new if $text[0] =~ /^-- in a new database/;
 		$node->safe_psql('postgres',
 			"SELECT 'CREATE DATABASE $database' WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '$database') \\gexec");
-		my $got = run_psql($database, $sql =~ s/\\watch \d+/\\g/gr);
+		my @got = @{ run_psql($database, $sql =~ s/\\watch \d+/\\g/gr) };
 		my $next = $blocks[ $i + 1 ];
 		my $output = $next->{mark} eq '' && $next->{line} == $block->{end} + 1
 		  && !grep({ /^=# / } @{ $next->{lines} }) ? $next->{lines} : [];
-		if (@$output)
-		{
-			my $n = grep { $_ ne '' && $_ ne '...' } @$output;
-
-			splice @$got, 0, @$got - $n if @$got > $n && !grep { $_ eq '...' } @$output;
-			compare($block, $sql, $got, $output);
-		}
-		is_deeply([ grep { /^(?:ERROR|FATAL|PANIC|psql:|invalid)/ } @$got ],
+		is_deeply(
+			[ grep { /^(?:ERROR|FATAL|PANIC|psql:|invalid)/ } @got ],
 			[ grep { /^ERROR/ } @$output ],
 			"line $block->{line}: the example runs");
+		next unless @$output;
+		splice @got, 0, -@$output unless @got <= @$output || grep { $_ eq '...' } @$output;
+		compare($block, $sql, \@got, $output);
 	}
 	elsif (grep { /^=# / } @text)
 	{
