@@ -3,6 +3,7 @@
 #   make && sudo make install      build and install for the server of pg_config
 #   scripts/test.sh                run all tests on a throwaway server
 #   make fuzz                      build the fuzz target, see t/fuzz.c
+#   make dist                      the last commit as an archive for PGXN
 
 MODULE_big = snowflake
 OBJS = \
@@ -29,6 +30,7 @@ OBJS = \
 	src/link.o \
 	src/module.o \
 	src/partitions.o \
+	src/pgedge.o \
 	src/ranges.o \
 	src/reading.o \
 	src/registry.o \
@@ -53,7 +55,7 @@ PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval parse check dialects explain codec keys ranges partitions convert settings stats backfill mark registry segments_registry segments
+REGRESS = setup nextval statements parse check dialects explain codec keys ranges partitions convert settings stats backfill mark registry segments_registry segments
 ISOLATION = sessions segment_race key_formats
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
@@ -83,6 +85,14 @@ fuzz: t/fuzz.c $(FUZZED) $(wildcard src/*.h)
 	$(or $(CLANG),clang) -std=gnu11 -g -O1 -Wall -Wextra -no-pie \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-I src -o $@ t/fuzz.c $(FUZZED)
+
+# Of the version that META.json says
+DIST = snowflake-$(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
+
+dist:
+	git archive --format=zip --prefix=$(DIST)/ -o $(DIST).zip HEAD
+
+.PHONY: dist
 
 # For scripts: the value of a variable.
 print-%:

@@ -7,10 +7,22 @@
 -- Generating
 --
 
-CREATE FUNCTION snowflake_nextval()
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_nextval'
-LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+-- The first function: where the library is another extension's, say so.
+DO $do$
+BEGIN
+    CREATE FUNCTION snowflake_nextval()
+    RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_next'
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+EXCEPTION
+    WHEN undefined_function THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'object_not_in_prerequisite_state',
+            MESSAGE = 'the library "MODULE_PATHNAME" is not that of this extension "snowflake"',
+            DETAIL = SQLERRM,
+            HINT = 'It is that of another extension of the same name, such as pgEdge''s. Remove the package it came with, install this one again, and restart the server.';
+END
+$do$;
 
 COMMENT ON FUNCTION snowflake_nextval() IS
 'draw a snowflake ID: unique, and above every ID that this session drew before';
@@ -31,10 +43,13 @@ LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_backfill(timestamptz) IS
 'draw a snowflake ID of a time in the past, to load history: unique, also beside the IDs that were drawn at that time';
 
+-- there are few in each time unit, and they are used up for all databases
+REVOKE ALL ON FUNCTION snowflake_backfill(timestamptz) FROM PUBLIC;
+
 -- what it returns is known only to the backend itself, like currval()
 CREATE FUNCTION snowflake_currval()
 RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_currval'
+AS 'MODULE_PATHNAME', 'snowflake_current'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION snowflake_currval() IS
@@ -60,6 +75,10 @@ LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_segment_nextval(text, integer) IS
 'draw some numbers of a segment tag, in ascending order';
+
+-- as with a sequence, whose numbers may come to an end
+REVOKE ALL ON FUNCTION snowflake_segment_nextval(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segment_nextval(text, integer) FROM PUBLIC;
 
 -- not undone by a rollback, and known to all servers of the registry
 CREATE FUNCTION snowflake_segment_create(

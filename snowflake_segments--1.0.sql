@@ -168,7 +168,7 @@ CREATE FUNCTION snowflake_make_segment(
     OUT max_id bigint)
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
-    SELECT snowflake_segments_arrive(NULL);
+    SELECT snowflake_segments_arrive(NULL::interval);
 
     WITH made AS (
         INSERT INTO snowflake_segment AS s (tag, incarnation, max_id, step, delta, remainder, max_value,
@@ -552,7 +552,7 @@ REVOKE ALL ON FUNCTION snowflake_open_segments() FROM PUBLIC;
 
 CREATE VIEW snowflake_segments AS
     SELECT s.tag, s.max_id, s.step, s.delta, s.remainder, s.max_value,
-           pg_catalog.round(s.max_id::numeric / s.max_value, 4) AS used,
+           pg_catalog.round(s.max_id::numeric / s.max_value::numeric, 4) AS used,
            s.fetches, s.fetched_at, s.created_at, s.description
     FROM snowflake_segment AS s
     WHERE s.dropped_at IS NULL;

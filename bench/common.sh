@@ -20,7 +20,7 @@ number() {
 # Is it one of the sections to do?
 wanted() { [[ " ${sections[*]} " == *" $1 "* ]]; }
 
-# Read the command line into sections, rounds, rows and quick.  $1: the sections
+# Read the command line into sections, rounds, rows, seconds and quick.  $1: the sections
 # that there are, $2: the fewest rows, then the command line.  What it does not
 # know is the command's own_option.
 read_options() {
@@ -30,10 +30,11 @@ read_options() {
 	sections=()
 	rounds=
 	rows=
+	seconds=
 	quick=
 	while [ $# -gt 0 ]; do
 		case $1 in
-			--only | --rounds | --rows) [ $# -ge 2 ] || die "$1 needs a value" ;;
+			--only | --rounds | --rows | --seconds) [ $# -ge 2 ] || die "$1 needs a value" ;;
 		esac
 		case $1 in
 			--only)
@@ -47,6 +48,10 @@ read_options() {
 				;;
 			--rows)
 				rows=$(number "$1" "$2" "$fewest")
+				shift
+				;;
+			--seconds)
+				seconds=$(number "$1" "$2" 1)
 				shift
 				;;
 			--quick) quick=yes ;;
@@ -99,23 +104,30 @@ sql_table() {
 		sed '/^$/d' | sed '1d;$d;/^+/s/+/|/g'
 }
 
-# So many clients run a script, standard input, so many times each.  More
-# arguments go to pgbench.
+# So many clients run a script, standard input, so many times each, or for so
+# long ("3s").  More arguments go to pgbench.
 run_pgbench() {
+	local until=(-t "$2")
+
+	[[ $2 != *s ]] || until=(-T "${2%s}")
 	cat >"$work/pgbench.sql"
-	"$bin/pgbench" -n -M prepared -c "$1" -j 2 -f "$work/pgbench.sql" \
-		-t "$2" "${@:3}" >"$work/pgbench.log" 2>&1 || {
+	"$bin/pgbench" -n -M prepared -c "$1" -j "$(nproc)" -f "$work/pgbench.sql" \
+		"${until[@]}" "${@:3}" >"$work/pgbench.log" 2>&1 || {
 		cat "$work/pgbench.log" >&2
 		die "pgbench failed"
 	}
 }
 
+# How many transactions a second the last pgbench had.
+pgbench_tps() { sed -n 's/^tps = \([0-9.]*\) .*/\1/p' "$work/pgbench.log"; }
+
 # The first lines of a report: when, on what.
 run_conditions() {
 	cat <<-TEXT
 		- $(date -u '+%Y-%m-%d %H:%M UTC')${quick:+, a smoke run: the figures mean nothing}
-		- $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
+		- $(lscpu | sed -n 's/^Model name: *//p' | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
 			awk -v load="$load" 'BEGIN {if (load + 0 > 0.5) printf ": others were at work, speeds are off"}')
-		- PostgreSQL $(sql -c "SHOW server_version"), revision $(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown); $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); else the defaults
+		- $(uname -sr | cut -d - -f 1), $(gcc --version | head -n 1)
+		- PostgreSQL $(sql -c "SHOW server_version"), snowflake $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'snowflake'"), revision $(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown); $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); else the defaults
 	TEXT
 }

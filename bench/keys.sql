@@ -29,7 +29,7 @@ END
 $$;
 
 -- For measure_calls().
-CREATE OR REPLACE FUNCTION candidates(section text, nrows integer)
+CREATE FUNCTION candidates(section text, nrows integer)
 RETURNS TABLE (figure text, query text, calls integer) LANGUAGE sql AS $$
     SELECT call || ', ns a call', calls_query(call, n), 25 * n
     FROM (VALUES ('empty_call()', nrows),

@@ -66,7 +66,7 @@ INSERT INTO key (name, columns, sections) VALUES
     ('UUIDv4', 'id uuid PRIMARY KEY DEFAULT gen_random_uuid()', '{inserts,queue,random}'),
     ('UUIDv7', 'id uuid PRIMARY KEY DEFAULT uuidv7_ms()', '{inserts,slow,queue,random}'),
     ('UUIDv7 fraction', 'id uuid PRIMARY KEY DEFAULT '
-                        || CASE WHEN to_regproc('uuidv7') IS NULL THEN 'uuidv7_fraction()' ELSE 'uuidv7()' END,
+                        || CASE WHEN to_regprocedure('uuidv7()') IS NULL THEN 'uuidv7_fraction()' ELSE 'uuidv7()' END,
      '{inserts}');
 INSERT INTO key (name, layout, columns, sections)
 SELECT name, layout, 'id bigint PRIMARY KEY DEFAULT snowflake_nextval()', sections::text[]

@@ -1,4 +1,4 @@
--- The section "ranges" of bench/run.sh: time predicates on IDs beside the
+-- The section "ranges" of bench/parts.sh: time predicates on IDs beside the
 -- condition on bigint that a person would write.  psql variable "rows": how
 -- many, spread evenly over 100 days up to now, in a partition a day.
 

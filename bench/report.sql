@@ -3,14 +3,7 @@
 
 WITH line (section, figure, base, aim_of, op, aim) AS (
     VALUES
-    ('calls', 'empty_call(), ns a call', NULL, NULL, NULL, NULL::float8),
-    ('calls', 'clock_timestamp(), ns a call', NULL, NULL, NULL, NULL),
-    ('calls', 'snowflake_nextval(), ns a call', 'clock_timestamp(), ns a call', 'ratio', '<=', 1.5),
-    ('calls', 'nextval(''a_sequence''), ns a call', 'snowflake_nextval(), ns a call', 'ratio', '>=', 4),
-    ('calls', 'gen_random_uuid(), ns a call', 'snowflake_nextval(), ns a call', 'ratio', '>=', 20),
-    ('calls', 'uuidv7(), ns a call', 'snowflake_nextval(), ns a call', NULL, NULL, NULL),
-
-    ('batch', 'snowflake_nextval(), 25 a row, ns an ID', NULL, NULL, NULL, NULL),
+    ('batch', 'snowflake_nextval(), 25 a row, ns an ID', NULL, NULL, NULL, NULL::float8),
     ('batch', 'snowflake_nextval(1000), 25 a row, ns an ID', 'snowflake_nextval(), 25 a row, ns an ID', 'ratio', '<=', 0.5),
     ('batch', 'snowflake_nextval(), 1 a row, ns an ID', NULL, NULL, NULL, NULL),
     ('batch', 'snowflake_nextval(1000), 1 a row, ns an ID', 'snowflake_nextval(), 1 a row, ns an ID', NULL, NULL, NULL),
@@ -66,41 +59,15 @@ WITH line (section, figure, base, aim_of, op, aim) AS (
               WITH ORDINALITY AS s (shape, ord),
           unnest(ARRAY[', by hand, ms', ', <@, ms']) WITH ORDINALITY AS f (form, by)
      ORDER BY s.ord, f.by)
-
-    UNION ALL
-    SELECT fill, key || ', ' || measure,
-           CASE key WHEN 'bigserial' THEN NULL WHEN 'bigserial and created_at' THEN 'snowflake, ' ELSE 'bigserial, ' END || measure,
-           CASE WHEN key = 'snowflake' THEN 'ratio' END, op, aim
-    FROM unnest(ARRAY['insert', 'copy', 'pgbench 1', 'pgbench 100']) AS fill,
-         (VALUES ('rows a second', '>=', 1.0), ('WAL bytes a row', '<=', 1.02),
-                 ('index bytes a row', '<=', 1.02)) AS m (measure, op, aim),
-         unnest(ARRAY['bigserial', 'snowflake', 'bigserial and created_at', 'gen_random_uuid()', 'uuidv7()']) AS key
-    UNION ALL
-    SELECT fill, key || ', leaf density, %', NULL, NULL, NULL, NULL
-    FROM unnest(ARRAY['insert', 'copy', 'pgbench 1', 'pgbench 100']) AS fill,
-         unnest(ARRAY['bigserial', 'snowflake', 'bigserial and created_at', 'gen_random_uuid()', 'uuidv7()']) AS key
 ),
 asked AS (
     SELECT *, row_number() OVER () AS ord
     FROM line
     WHERE section = :'section'
 ),
-value AS (
-    SELECT figure, round, sum(value) AS value
-    FROM sample
-    WHERE section = :'section'
-    GROUP BY figure, round
-),
 stat AS (
-    SELECT a.ord, a.figure, a.base, a.aim_of, a.op, a.aim,
-           percentile_cont(0.5) WITHIN GROUP (ORDER BY v.value) AS value,
-           min(v.value) AS value_min, max(v.value) AS value_max,
-           percentile_cont(0.5) WITHIN GROUP (ORDER BY v.value / b.value) AS ratio,
-           min(v.value / b.value) AS ratio_min, max(v.value / b.value) AS ratio_max
-    FROM asked AS a
-         JOIN value AS v USING (figure)
-         LEFT JOIN value AS b ON b.figure = a.base AND b.round = v.round
-    GROUP BY 1, 2, 3, 4, 5, 6
+    SELECT *
+    FROM asked AS a, over_rounds(a.section, a.figure, a.base)
 ),
 reached AS (
     SELECT *, CASE aim_of WHEN 'ratio' THEN ratio WHEN 'value' THEN value END AS reached

@@ -1,319 +1,361 @@
 #!/usr/bin/env bash
-# Show the speed: snowflake_nextval() beside what else makes a key, on a
-# throwaway server.  Prints tables and writes them to bench/out/report.md.
+# Compare snowflake with the other ways to make a key: bigserial, cached
+# sequences, UUIDv4, UUIDv7 and a snowflake in PL/pgSQL, on a throwaway server:
+# cost of a call, scaling over clients, insert rate, WAL, index, and the rows of
+# a period.  Prints tables and writes them to bench/out/report.md, with plots and
+# all figures beside it.  bench/report.md is the report of a run.
 #
-#   bench/run.sh [--quick] [--only SECTION] [--rounds N] [--rows N] [--profile]
+#   bench/run.sh [--quick] [--only SECTION] [--rounds N] [--seconds S] [--rows N] [--fsync]
 #
-#   --only calls|batch|limit|parallel|ranges|fill   only that section; may be repeated
-#   --rounds N    rounds of each section (default 15; 3 of the fills)
-#   --rows N      rows that a fill puts into a table (default 5000000; the
-#                 partitioned table of "ranges" has four times as many)
-#   --quick       a smoke run of seconds: its figures mean nothing
-#   --profile     profile with perf; done anyway where an aim is missed
+#   --only calls|clients|inserts|times   only that section; may be repeated
+#   --rounds N    rounds (default 5)
+#   --seconds S   how long each run of pgbench takes (default 2)
+#   --rows N      rows of a table that is filled (default 1000000)
+#   --fsync       wait for the disk, as a server should; otherwise the disk
+#                 would hide what is compared
+#   --quick       a smoke run of a minute or two: its figures mean nothing
 #
-# PG_MAJOR=17 bench/run.sh takes that server version.  The exit status says
-# whether it could measure, not what came out.
+# It takes about 25 minutes.  PG_MAJOR=17 bench/run.sh takes that server version.
+# The exit status says whether it could measure, and that no figure is missing,
+# not what came out.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-report=$bench/out/report.md
+out=$bench/out
+report=$out/report.md
 
-profile=
-own_option() { [ "$1" = --profile ] && profile=yes; }
-read_options 'calls batch limit parallel ranges fill' 10000 "$@"
+own_option() { [ "$1" = --fsync ] && settings=${settings/fsync = off/fsync = on}; }
+read_options 'calls clients inserts times' 10000 "$@"
 
 if [ -n "$quick" ]; then
-	call_rounds=${rounds:-3} call_rows=2000 seconds=0.2 profile_seconds=1
-	fill_rounds=${rounds:-1} rows=${rows:-20000} range_ms=20
+	rounds=${rounds:-1} seconds=${seconds:-1} rows=${rows:-20000}
+	call_rows=2000 clients='1 8'
 else
-	call_rounds=${rounds:-15} call_rows=40000 seconds=1 profile_seconds=3
-	fill_rounds=${rounds:-3} rows=${rows:-5000000} range_ms=400
+	rounds=${rounds:-5} seconds=${seconds:-2} rows=${rows:-1000000}
+	call_rows=160000 clients='1 2 4 8 16 32'
 fi
-clients=8
+rows=$((rows / 800 * 800))	# what 8 clients insert by the hundred
+ids_at_once=2000
 
 find_major
-install_packages gcc libc6-dev make "postgresql-$pg_major" "postgresql-server-dev-$pg_major"
+install_packages gcc libc6-dev make gnuplot-nox "postgresql-$pg_major" "postgresql-server-dev-$pg_major"
 
 finish() {
 	set +e
 	stop_server immediate
-	work=$work/without stop_server immediate
 	rm -rf "$work"
 }
+
+# A server that has no uuidv7() may get the extension for it, if there is a package.
+find_uuidv7() {
+	local package=postgresql-$pg_major-pg-uuidv7
+
+	if [ "$pg_major" -lt 18 ] && [ -n "$(apt-cache madison "$package" 2>/dev/null)" ] &&
+		[ ! -e "$server/usr/share/postgresql/$pg_major/extension/pg_uuidv7.control" ]; then
+		unpack_package "$server" download "$package" || say "Going on without it."
+	fi
+}
+
 make_bench_tree
+find_uuidv7
 start_bench_server
-sql -f "$bench/setup.sql"
+sql -f "$bench/setup.sql" -v clients="$clients" -f "$bench/compare.sql"
 
 #
 # Measuring.  The figures go into the table "sample".
 #
 
+note() { sql -c "INSERT INTO sample VALUES ('$1', '$2, $3', $4, $5)"; }
+
+wal_position() { sql -c "SELECT pg_current_wal_insert_lsn()"; }
+
+wal_since() { echo "pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$1')"; }
+
+# What is compared in a section, each round beginning with another one.
+candidates() {
+	sql -c "SELECT name FROM candidate WHERE '$1' = ANY (sections)
+		ORDER BY (row_number() OVER (ORDER BY ord) + $2) % count(*) OVER ()"
+}
+
 measure_calls() {
-	say "# $1: $call_rounds rounds"
-	sql -c "CALL measure_calls('$1', $call_rounds, $call_rows)"
+	sql -c "CALL measure_calls('calls', $rounds, $call_rows)"
 }
 
-# Call in so many backends at once.
-call_at_once() {
-	local call=$1 backends=$2 round=$3 begin_at pids=() pid i
+measure_clients() {
+	local round n name from
 
-	begin_at=$(sql -c "SELECT clock_timestamp() + '200 ms'")
-	for ((i = 0; i < backends; i++)); do
-		sql -c "CALL measure_rate(\$\$$call\$\$, $backends, $round, '$begin_at', $seconds)" &
-		pids+=($!)
-	done
-	for pid in "${pids[@]}"; do
-		wait "$pid" || die "a backend failed"
-	done
-}
-
-measure_parallel() {
-	local round calls=('snowflake_nextval()' 'clock_timestamp()' "nextval('a_sequence')") backends call
-
-	say "# parallel: $call_rounds rounds"
-	for ((round = 1; round <= call_rounds; round++)); do
-		while read -r -u 3 backends call; do
-			call_at_once "$call" "$backends" "$round"
-		done 3< <(shuf -e "${calls[@]/#/1 }" "${calls[@]/#/2 }")
+	for ((round = 1; round <= rounds; round++)); do
+		for n in $clients; do
+			while read -r -u 3 name; do
+				from=$(wal_position)
+				sql -c "SELECT calls_query(call, $ids_at_once / 25) FROM candidate WHERE name = '$name'" |
+					run_pgbench "$n" "${seconds}s"
+				note clients "$name" "$n" "$round" "$(pgbench_tps) * $ids_at_once / 1e6"
+				[ "$n" -gt 1 ] ||
+					note ids "$name" 'WAL bytes an ID' "$round" "$(wal_since "$from") / ($ids_at_once * $(
+						sed -n 's/^number of transactions actually processed: \([0-9]*\).*/\1/p' "$work/pgbench.log"))"
+			done 3< <(candidates clients "$round")
+		done
 	done
 }
-
-# The same build but for the limit check, in a server of its own: sets without,
-# its socket folder.
-start_without_limit() {
-	local header=$work/without/repo/src/reserve.h
-
-	without=$work/without
-	as_user mkdir -p "$without/repo"
-	tar -C "$repo" --exclude=./.git --exclude='*.o' --exclude='*.so' -cf - . |
-		as_user tar -C "$without/repo" --no-same-owner -xf -
-	as_user sed -i 's/^\treturn time < pg_atomic_read.*limit);/\treturn true;/
-		s/^\treturn time >= pg_atomic_read.*renew_at);/\treturn false;/' "$header"
-	[ "$(grep -cE '^\sreturn (true|false);' "$header")" -eq 2 ] ||
-		die "reserve.h has no limit check to leave out"
-	(
-		repo=$without/repo work=$without
-		make_server_tree
-		build_extension
-		start_bench_server
-		sql -f "$bench/setup.sql"
-	)
-}
-
-measure_limit() {
-	local round build host
-
-	start_without_limit
-	say "# limit: $call_rounds rounds"
-	for ((round = 0; round <= call_rounds; round++)); do
-		while read -r -u 3 build; do
-			host=$work
-			[ "$build" = with ] || host=$without
-			PGHOST=$host sql -c "SELECT time_calls('snowflake_nextval()', $call_rows)" >"$work/ns"
-			[ "$round" -eq 0 ] ||
-				sql -c "INSERT INTO sample VALUES ('limit', '$build the limit check, ns a call', $round, $(cat "$work/ns"))"
-		done 3< <(shuf -e with without)
-	done
-}
-
-measure_ranges() {
-	say "# ranges: $((4 * rows)) rows"
-	sql -v rows=$((4 * rows)) -f "$bench/ranges.sql"
-	say "# ranges: $call_rounds rounds"
-	sql -c "CALL measure_ranges($call_rounds, $range_ms)"
-}
-
-declare -A key=(
-	[bigserial]='bigserial'
-	[snowflake]='bigint DEFAULT snowflake_nextval()'
-	['gen_random_uuid()']='uuid DEFAULT gen_random_uuid()'
-	['uuidv7()']='uuid DEFAULT uuidv7()'
-	['bigserial and created_at']='bigserial'
-)
-keys=(bigserial snowflake 'bigserial and created_at' 'gen_random_uuid()')
-has_uuidv7=$(sql -c "SELECT to_regproc('uuidv7') IS NOT NULL")
-[ "$has_uuidv7" = f ] || keys+=('uuidv7()')
 
 make_table() {
-	sql -c "DROP TABLE IF EXISTS fill" -c "CHECKPOINT" \
-		-c "CREATE TABLE fill (id ${key[$1]} PRIMARY KEY, n integer NOT NULL)"
-	[ "$1" != 'bigserial and created_at' ] ||
-		sql -c "ALTER TABLE fill ADD created_at timestamptz NOT NULL DEFAULT clock_timestamp()" \
-			-c "CREATE INDEX ON fill (created_at)"
+	sql -v name="$1" <<-'SQL'
+		DROP TABLE IF EXISTS fill;
+		SELECT format('CREATE TABLE fill (id %s NOT NULL DEFAULT %s, n integer NOT NULL)', type, call),
+		       CASE WHEN repeats THEN 'CREATE INDEX fill_pkey ON fill (id)' ELSE 'ALTER TABLE fill ADD PRIMARY KEY (id)' END
+		FROM candidate WHERE name = :'name' \gexec
+		SELECT 'ALTER TABLE fill ADD created_at timestamptz NOT NULL DEFAULT now()',
+		       format('CREATE INDEX ON fill USING %s (created_at)', created)
+		FROM candidate WHERE name = :'name' AND created IS NOT NULL \gexec
+		CHECKPOINT;
+	SQL
 }
 
 insert_statement() { echo "INSERT INTO fill (n) SELECT generate_series(1, $1);"; }
 
-# Fill the table in one of the ways; round 0 is not noted.
+# Fill a table in one of the ways.
 fill() {
-	local how=$1 kind=$2 round=$3 from to
+	local way=$1 name=$2 round=$3 in_one=1 from
 
-	make_table "$kind"
-	from=$(sql -c "SELECT clock_timestamp(), pg_current_wal_insert_lsn()")
-	case $how in
-		insert) sql -c "$(insert_statement "$rows")" ;;
-		copy) sql -c "COPY fill (n) FROM '$work/copy.txt'" ;;
-		'pgbench 1') run_pgbench $clients $((rows / 10 / clients)) <<<"INSERT INTO fill (n) VALUES (1);" ;;
-		'pgbench 100') run_pgbench $clients $((rows / 100 / clients)) <<<"$(insert_statement 100)" ;;
+	make_table "$name"
+	from=$(wal_position)
+	case $way in
+		'INSERT SELECT')
+			in_one=$rows
+			run_pgbench 1 1 <<<"$(insert_statement "$rows")"
+			;;
+		COPY)
+			in_one=$rows
+			run_pgbench 1 1 <<<"COPY fill (n) FROM '$work/copy.txt';"
+			;;
+		'1 client') run_pgbench 1 "${seconds}s" <<<"INSERT INTO fill (n) VALUES (1);" ;;
+		'8 clients') run_pgbench 8 "${seconds}s" <<<"INSERT INTO fill (n) VALUES (1);" ;;
+		'8 clients x 100')
+			in_one=100
+			run_pgbench 8 $((rows / 800)) <<<"$(insert_statement 100)"
+			;;
 	esac
-	to=$(sql -c "SELECT clock_timestamp(), pg_current_wal_insert_lsn()")
-	[ "$round" -gt 0 ] || return 0
-	sql <<-SQL
-		INSERT INTO sample
-		SELECT '$how', '$kind, ' || measure, $round, value
-		FROM (SELECT count(*)::float8 AS rows FROM fill) AS f,
-		     pgstatindex('fill_pkey') AS i,
-		     LATERAL (VALUES
-		         ('rows a second', rows / extract(epoch FROM '${to%|*}'::timestamptz - '${from%|*}')),
-		         ('WAL bytes a row', pg_wal_lsn_diff('${to#*|}', '${from#*|}') / rows),
-		         ('index bytes a row', pg_indexes_size('fill') / rows),
-		         ('leaf density, %', i.avg_leaf_density)) AS m (measure, value);
-	SQL
+	note wal "$name" "$way" "$round" "$(wal_since "$from") / (SELECT count(*) FROM fill)"
+	note rate "$name" "$way" "$round" "$(pgbench_tps) * $in_one"
+	case $way in
+		'INSERT SELECT' | '8 clients x 100')
+			note index "$name" "$way: bytes a row" "$round" "(SELECT pg_indexes_size('fill')::float8 / count(*) FROM fill)"
+			note index "$name" "$way: density %" "$round" "(SELECT avg_leaf_density FROM pgstatindex('fill_pkey'))"
+			;;
+	esac
+	if [ "$way" = '8 clients x 100' ]; then
+		note repeats "$name" 'keys made twice' "$round" "(SELECT count(*) - count(DISTINCT id) FROM fill)"
+	fi
+	if [ "$way" = 'INSERT SELECT' ]; then
+		sql -c "CHECKPOINT"
+		from=$(wal_position)
+		sql -c "$(insert_statement $((rows / 100)))"
+		note wal "$name" 'after a checkpoint' "$round" "$(wal_since "$from") / ($rows / 100)"
+	fi
 }
 
-measure_fill() {
-	local round how kind
+measure_inserts() {
+	local round way name
 
-	say "# fill: $fill_rounds rounds of $rows rows"
 	seq 1 "$rows" | as_user tee "$work/copy.txt" >/dev/null
-	fill insert 'gen_random_uuid()' 0	# makes the files of the WAL
-	for ((round = 1; round <= fill_rounds; round++)); do
-		for how in "${fills[@]}"; do
-			while read -r -u 3 kind; do
-				fill "$how" "$kind" "$round"
-			done 3< <(shuf -e "${keys[@]}")
+	fill 'INSERT SELECT' UUIDv4 0	# makes the files of the WAL
+	sql -c "DELETE FROM sample WHERE round = 0"
+	for ((round = 1; round <= rounds; round++)); do
+		for way in 'INSERT SELECT' COPY '1 client' '8 clients' '8 clients x 100'; do
+			while read -r -u 3 name; do
+				fill "$way" "$name" "$round"
+			done 3< <(candidates inserts "$round")
 		done
 	done
 }
+
+measure_times() {
+	sql -v rows="$rows" -v rounds="$rounds" -f "$bench/times.sql"
+}
+
+for section in "${sections[@]}"; do
+	say "# $section, rounds: $rounds"
+	"measure_$section"
+done
+
+gaps=$(sql -c "SELECT * FROM gaps(string_to_array('${sections[*]}', ' '), $rounds)")
+[ -z "$gaps" ] || die "figures are missing:
+$gaps"
 
 #
 # The report
 #
 
-fills=(insert copy 'pgbench 1' 'pgbench 100')
-declare -A title=(
-	[calls]="Cost of a call
-25 calls a row, $call_rows rows; $call_rounds rounds. empty_call() is a C function
-that does next to nothing: what the executor costs."
-	[batch]="Cost of an ID in batches
-As many IDs each way as above; $call_rounds rounds."
-	[limit]="Cost of the limit check
-snowflake_nextval(), 25 calls a row, $call_rows rows, beside a build without the check on a
-server of its own; $call_rounds rounds."
-	[parallel]="One backend and two at once
-25 calls a row for $seconds s from a common instant; $call_rounds rounds. In the same loop the
-last ID of each row, one in 25, is compared with clock_timestamp() right after it was drawn
-(its cost is in the rate); these counts are of all rounds together. clock_timestamp()
-shares nothing between backends: its ratio is what the machine gives two processes."
-	[ranges]="Time ranges: id <@ period beside the condition on bigint written by hand
-$((4 * rows)) rows in 100 partitions, one a day. The two forms take turns for $range_ms ms; $call_rounds rounds.
-Planning is in it, but for the generic plan. By hand is id >= constant AND id < constant for the first
-four, id >= lower(id_range_for(period)) AND id < upper(id_range_for(period)) for the others."
-	[insert]="Fill: INSERT INTO t (n) SELECT generate_series(...)
-$rows rows; $fill_rounds rounds."
-	[copy]="Fill: COPY t (n) FROM a file
-$rows rows; $fill_rounds rounds."
-	['pgbench 1']="Fill: pgbench, 1 row a transaction
-$clients clients, $((rows / 10)) rows; $fill_rounds rounds."
-	['pgbench 100']="Fill: pgbench, 100 rows a transaction
-$clients clients, $rows rows, each by one INSERT; $fill_rounds rounds."
-)
-
-heading() {
-	cat <<-TEXT
-		# Speed of snowflake
-
-		$(run_conditions)
-		- All candidates take turns in each round, in changing order. Values and ratios are medians
-		  over the rounds, a ratio being that within a round.
-		- Tables of a fill: (id KEY PRIMARY KEY, n integer NOT NULL); a checkpoint before each. Leaf
-		  density is how full the pages of the key's index are: 90% where rows come in order.
-		  "bigserial and created_at" has a column created_at timestamptz DEFAULT clock_timestamp()
-		  with an index, which a snowflake key makes unnecessary.
-		$([ "$has_uuidv7" = t ] || echo "- uuidv7(): not on this server.")
-	TEXT
-}
-
-# A section's table, as Markdown.
+# A table of the report: its figures, and its ratios to snowflake.
 table() {
-	printf '\n## %s\n%s\n\n' "${title[$1]%%$'\n'*}" "${title[$1]#*$'\n'}"
-	sql_table -v section="$1" -f "$bench/report.sql"
-}
+	local section=$1 ratios
 
-# Where a backend spends its time in a statement, repeated until it is seen.
-profile() {
-	local client pid sort
-
-	PGAPPNAME=profiled sql -c "DO \$\$BEGIN LOOP EXECUTE '${2//\'/\'\'}'; END LOOP; END\$\$" \
-		>/dev/null 2>&1 &
-	client=$!
-	sleep 0.5
-	pid=$(sql -c "SELECT pid FROM pg_stat_activity WHERE application_name = 'profiled'")
-	printf '\n%s\n\n```\n' "$1"
-	if [ -n "$pid" ] && perf record -q -o "$work/perf.data" -p "$pid" -- \
-		sleep "$profile_seconds" >"$work/perf.log" 2>&1; then
-		for sort in dso symbol,dso; do
-			perf report -f -i "$work/perf.data" --stdio --sort $sort --percent-limit 1.5 2>/dev/null |
-				sed '/^#/d; /^ *$/d; s/[ -]*$//'
-			echo
-		done
-	else
-		echo "perf could not record."
-	fi
-	printf '```\n'
-	sql -c "SELECT pg_cancel_backend(${pid:-0})" >/dev/null
-	wait "$client" || true
-}
-
-profiles() {
-	local call kind
-
-	printf '\n## Where the time goes\n'
-	if ! command -v perf >/dev/null; then
-		printf '\nNo perf on this machine.\n'
-		return
-	fi
-	if [[ " ${sections[*]} " =~ \ (calls|batch|limit|parallel)\  ]]; then
-		for call in 'snowflake_nextval()' 'clock_timestamp()' 'snowflake_nextval(1000)'; do
-			profile "$call, 25 a row" "$(sql -c "SELECT calls_query('$call', 10000)")"
-		done
-	fi
-	if wanted fill; then
-		for kind in snowflake bigserial; do
-			make_table "$kind"
-			profile "INSERT, $kind" "$(insert_statement 100000)"
-			make_table "$kind"
-			profile "COPY, $kind" "COPY fill (n) FROM '$work/copy.txt'"
-		done
+	printf '\n## %s\n\n' "$2"
+	[ ! -f "$out/report-$section.svg" ] || printf '![%s](report-%s.svg)\n\n' "$2" "$section"
+	printf '%s\n\n' "$3"
+	sql_table -c "$(sql -c "SELECT table_query('$section', 'values')")"
+	ratios=$(sql -c "SELECT table_query('$section', 'ratios')")
+	if [ -n "$ratios" ]; then
+		printf '\nTimes the figure of snowflake:\n\n'
+		sql_table -c "$ratios"
 	fi
 }
 
-for section in "${sections[@]}"; do
-	case $section in
-		calls | batch) measure_calls "$section" ;;
-		*) "measure_$section" ;;
-	esac
-done
+tables() {
+	if wanted calls && wanted clients && wanted inserts; then
+		printf '\n## At a glance\n\nMedians; speed: times that of snowflake. Each column is explained below.\n\n'
+		sql_table -c "TABLE glance"
+	fi
+	if wanted calls; then
+		table calls 'Cost of a call' "ns a call in one session: 25 calls a row, $call_rows rows, executor included; a tenth of the rows for
+UUIDs and PL/pgSQL. bigserial is \`nextval()\` of its sequence."
+	fi
+	if wanted clients; then
+		table clients 'Scaling over clients' "Million IDs a second of so many pgbench clients, each drawing $ids_at_once in a SELECT for $seconds s."
+		table ids 'WAL of drawing an ID' "By one client of those. snowflake writes a record of its mark every second or two while IDs are
+drawn, however many; a sequence writes one for 32 numbers and what its cache holds, and the transaction that draws
+them must be committed on disk. UUIDs write nothing."
+	fi
+	if wanted inserts; then
+		table rate 'Inserting rows' "Rows a second into \`(id KEY PRIMARY KEY, n integer)\`, the key left out: $rows rows by one INSERT ... SELECT
+and by COPY; 1 and 8 pgbench clients with one row a transaction for $seconds s; 8 clients with 100 rows a transaction,
+$rows rows. Such narrow rows show the differences at their largest."
+		table repeats 'Keys made twice' "Among the $rows rows that 8 clients inserted by the hundred. Where that can be, the table has a plain index here; a
+primary key would have ended the run with an error."
+		table wal 'WAL of a row' "Bytes a row of the same fills, and of $((rows / 100)) more rows by INSERT ... SELECT right after a checkpoint, when each
+page that is changed is written to the WAL as a whole."
+		table index 'Index' "Bytes a row of all indexes, and how full the leaf pages of the primary key are (90% is what \`fillfactor\` leaves)."
+	fi
+	if wanted times; then
+		table times 'Rows of a period' "\`SELECT count(*), sum(n)\` of the last hour and the last day, of $rows rows in 30 days, in the order of time: ms of
+execution (the median of 21 in each round) and pages looked at, all in memory; and what the indexes take.
+snowflake: \`id <@ tstzrange(...)\`; UUIDv7: \`id >= ... AND id < ...\` with bounds of zeros; the others by \`created_at\`.
+The table has no column \`created_at\` where the key has the time."
+	fi
+	cat <<-TEXT
+
+		## Where another key is better
+
+		In every round, and by 2% or more in the median. The figure, and that of snowflake:
+
+	TEXT
+	sql_table -c "SELECT candidate AS key, section, measure, readable(value) AS figure, readable(value / nullif(ratio, 0)) AS snowflake
+		FROM loss ORDER BY measure_ord, ord"
+}
+
+sql -c "COPY (SELECT section, measure, unit, candidate, rounds, value AS median, value_q1 AS q1, value_q3 AS q3,
+		value_min AS min, value_max AS max, ratio AS ratio_to_snowflake, ratio_q1, ratio_q3, ratio_min, ratio_max
+	FROM summary ORDER BY measure_ord, ord) TO STDOUT (FORMAT csv, HEADER)" >"$out/report.csv"
+sql -c "COPY sample TO STDOUT (FORMAT csv, HEADER)" >"$out/samples.csv"
+
+#
+# The plots
+#
+
+# The figures of a table, for gnuplot: candidate, measure, then median, least
+# and most of its "value" or "ratio".
+plot_data() {
+	sql -F $'\t' -c "SELECT candidate, measure, $2, $2_min, $2_max FROM summary
+		WHERE section = '$1' ORDER BY ord, measure_ord" >"$work/$1.plot"
+}
+
+# Draw report-$1.svg, $2 pixels high, by the commands of standard input.  There
+# names is a list of the candidates, and figures(NAME, MEASURE) the data of one.
+plot() {
+	local section=$1
+
+	{
+		cat <<-PLOT
+			set terminal svg noenhanced size 800,$2 font "sans-serif,13" background "white"
+			set output "$out/report-$section.svg"
+			set datafile separator "\t"
+			set grid linecolor rgb "#dddddd"
+			set tics nomirror
+			set border 3
+			names = "$(cut -f 1 "$work/$section.plot" | uniq | sed 's/.*/'\''&'\''/' | paste -sd ' ')"
+			figures(name, measure) = sprintf("< awk -F '\t' -v n='%s' -v m='%s' '\$1 == n && (m == \"\" || \$2 == m)' $work/$section.plot", name, measure)
+			color(name) = name eq "snowflake" ? "#0072b2" : name eq "bigserial" ? "#000000" : name eq "sequence CACHE 32" ? "#777777" : \
+				name eq "sequence CACHE 1000" ? "#aaaaaa" : name eq "UUIDv4" ? "#d55e00" : name[1:6] eq "UUIDv7" ? "#e69f00" : \
+				name eq "plpgsql snowflake" ? "#cc79a7" : name eq "bigserial + created_at" ? "#009e73" : \
+				name eq "bigserial + created_at BRIN" ? "#56b4e9" : "#8b4513"
+			set style line 1 pointsize 0.8 linewidth 1.5
+		PLOT
+		cat
+	} | gnuplot || die "gnuplot failed"
+	sed -zi 's/<g [^>]*>\n<\/g>\n//g' "$out/report-$section.svg"	# empty groups
+}
+
+rm -f "$out"/report-*.svg
+if wanted calls; then
+	plot_data calls value
+	plot calls 360 <<-'PLOT'
+		set logscale x
+		set xlabel "ns a call, executor included (logarithmic)"
+		set yrange [-words(names) + 0.3:0.7]
+		unset key
+		plot for [i = 1:words(names)] figures(word(names, i), "") using 3:(1 - i):4:5:ytic(1) with xerrorbars \
+				ls 1 pt 7 lc rgb color(word(names, i)), \
+			for [i = 1:words(names)] figures(word(names, i), "") using 3:(1 - i):(sprintf("%.0f", $3)) with labels offset 0, 0.8
+	PLOT
+fi
+if wanted clients; then
+	plot_data clients value
+	plot clients 440 <<-'PLOT'
+		set logscale x 2
+		set logscale y
+		set xlabel "clients"
+		set ylabel "million IDs a second (logarithmic)"
+		set key outside right center Left reverse samplen 2
+		plot for [i = 1:words(names)] figures(word(names, i), "") using 2:3:4:5 with yerrorlines \
+			ls 1 pt i + 3 lc rgb color(word(names, i)) title word(names, i)
+	PLOT
+fi
+if wanted inserts; then
+	plot_data rate ratio
+	plot rate 440 <<-'PLOT'
+		ways = "'INSERT SELECT' 'COPY' '1 client' '8 clients' '8 clients x 100'"
+		set xrange [0.5:words(ways) + 0.5]
+		set yrange [0:*]
+		set ylabel "rows a second, snowflake = 1"
+		set xlabel "way to insert (x 100: rows a transaction)"
+		do for [w = 1:words(ways)] { set xtics add (word(ways, w) w) }
+		set arrow from graph 0, first 1 to graph 1, first 1 nohead lw 2 lc rgb color("snowflake")
+		set key outside right center Left reverse samplen 1
+		shift(i) = (i - 1.5 - words(names) / 2.0) * 0.08
+		plot for [i = 2:words(names)] for [w = 1:words(ways)] figures(word(names, i), word(ways, w)) \
+			using (w + shift(i)):3:4:5 with yerrorbars ls 1 pt i + 3 lc rgb color(word(names, i)) title w == 1 ? word(names, i) : ""
+	PLOT
+	plot_data index value
+	plot index 420 <<-'PLOT'
+		ways = "'INSERT SELECT' '8 clients x 100'"
+		set xrange [0:*]
+		set xlabel "bytes of index a row (x 100: rows a transaction)"
+		set yrange [-words(names) + 0.3:0.7]
+		do for [i = 1:words(names)] { set ytics add (word(names, i) 1 - i) }
+		set key outside top center horizontal
+		plot for [w = 1:2] for [i = 1:words(names)] figures(word(names, i), word(ways, w).": bytes a row") \
+			using 3:(1 - i + 0.15 * (3 - 2 * w)):4:5 with xerrorbars ls 1 pt w * 2 + 3 lc rgb (w == 1 ? "#0072b2" : "#d55e00") \
+			title i == 1 ? word(ways, w) : ""
+	PLOT
+fi
 
 {
-	heading
-	for section in "${sections[@]}"; do
-		if [ "$section" = fill ]; then
-			for how in "${fills[@]}"; do
-				table "$how"
-			done
-		else
-			table "$section"
-		fi
-	done
+	cat <<-TEXT
+		# Keys compared
+
+		$(run_conditions)
+		- Data checksums $(sql -c "SHOW data_checksums"); load average at the end $(cut -d ' ' -f 1-3 /proc/loadavg).
+		- Rounds: $rounds; in each of them all candidates take turns, in changing order. Figures are medians over
+		  the rounds, in brackets (in the plots: the bars) the lowest and the highest; ratios are the medians of
+		  those within each round.
+
+		What is compared:
+
+	TEXT
+	sql -c "SELECT format('- **%s**: %s', name, what) FROM candidate ORDER BY ord"
+	tables
 } >"$report"
-met=$(grep -c '| met' "$report" || true)
-missed=$(grep -c '| MISSED' "$report" || true)
-if [ "${sections[*]}" != ranges ] &&
-	{ [ -n "$profile" ] || { [ -z "$quick" ] && [ "$missed" -gt 0 ]; }; }; then
-	say "# profile"
-	profiles >>"$report"
-fi
-printf '\nAims: %s met, %s missed.\n' "$met" "$missed" >>"$report"
+! grep -qE '\|  *\||\|\|' "$report" || die "a table of ${report#"$repo"/} has an empty cell"
 
 say
 cat "$report"

@@ -114,9 +114,6 @@ measure_calls() {
 	PGHOST=$leaf sql -c "COPY sample TO STDOUT" | sql -c "COPY sample FROM STDIN"
 }
 
-# How many transactions a second the last pgbench had.
-pgbench_tps() { sed -n 's/^tps = \([0-9.]*\) .*/\1/p' "$work/pgbench.log"; }
-
 # All clients do the same, with a source of numbers; $3 gives in one of its
 # transactions so many of what "rate" tells.  Round 0 is not noted.
 measure_rate() {

@@ -1,5 +1,5 @@
--- What bench/run.sh needs in its server: the loops that are timed, and the
--- table of what they took.
+-- What the benchmarks need in their servers: the table of what was measured, its
+-- statistics, and the loop that times calls.
 
 CREATE EXTENSION snowflake;
 CREATE EXTENSION pgstattuple;
@@ -14,12 +14,33 @@ CREATE TABLE sample (
 
 -- A number with as many decimals as are of interest.
 CREATE FUNCTION readable(number float8) RETURNS text LANGUAGE sql AS $$
-    SELECT to_char(number, CASE WHEN number = 0 OR number >= 1000 THEN 'FM999,999,999,990'
+    SELECT to_char(number, CASE WHEN number >= 1000 OR number = floor(number) THEN 'FM999,999,999,990'
                                 WHEN number >= 10 THEN 'FM990.0'
                                 ELSE 'FM990.000' END)
 $$;
 
-CREATE SEQUENCE a_sequence;
+-- Over the rounds: the median, quartiles and bounds of a figure, and of its
+-- ratio to another one, which is that within each round.
+CREATE FUNCTION over_rounds(section text, figure text, base text,
+    OUT rounds bigint, OUT value float8, OUT value_q1 float8, OUT value_q3 float8,
+    OUT value_min float8, OUT value_max float8, OUT ratio float8, OUT ratio_q1 float8,
+    OUT ratio_q3 float8, OUT ratio_min float8, OUT ratio_max float8) LANGUAGE sql STABLE AS $$
+    WITH value AS (
+        SELECT s.figure, s.round, sum(s.value) AS value
+        FROM sample AS s
+        WHERE s.section = $1 AND s.figure IN ($2, $3)
+        GROUP BY 1, 2),
+    pair AS (
+        SELECT v.value, v.value / nullif(b.value, 0) AS ratio
+        FROM value AS v LEFT JOIN value AS b ON b.figure = $3 AND b.round = v.round
+        WHERE v.figure = $2)
+    SELECT count(*), v[1], v[2], v[3], min(value), max(value), r[1], r[2], r[3], min(ratio), max(ratio)
+    FROM pair,
+         (SELECT percentile_cont(ARRAY[0.5, 0.25, 0.75]) WITHIN GROUP (ORDER BY value) AS v,
+                 percentile_cont(ARRAY[0.5, 0.25, 0.75]) WITHIN GROUP (ORDER BY ratio) AS r
+          FROM pair) AS p
+    GROUP BY v, r
+$$;
 
 -- A C function that does next to nothing.  pg_backend_pid() itself is STABLE,
 -- so the planner would drop the unused columns that call it.
@@ -34,26 +55,9 @@ RETURNS text LANGUAGE sql AS $$
     FROM generate_series(1, ncolumns)
 $$;
 
--- What to time in a section: figure, query, and how many calls or IDs it makes.
-CREATE FUNCTION candidates(section text, nrows integer)
-RETURNS TABLE (figure text, query text, calls integer) LANGUAGE sql AS $$
-    SELECT call || ', ns a call', calls_query(call, nrows), 25 * nrows
-    FROM unnest(ARRAY['empty_call()', 'clock_timestamp()', 'snowflake_nextval()',
-                      'nextval(''a_sequence'')', 'gen_random_uuid()']) AS call
-    WHERE section = 'calls'
-    UNION ALL
-    SELECT 'uuidv7(), ns a call', calls_query('uuidv7()', nrows), 25 * nrows
-    WHERE section = 'calls' AND to_regproc('uuidv7') IS NOT NULL
-    UNION ALL
-    SELECT format('%s, %s a row, ns an ID', call, ncolumns),
-           calls_query(call, nrows / ids, ncolumns), nrows / ids * ids * ncolumns
-    FROM (VALUES ('snowflake_nextval()', 1), ('snowflake_nextval(1000)', 1000)) AS c (call, ids),
-         unnest(ARRAY[25, 1]) AS ncolumns
-    WHERE section = 'batch'
-$$;
-
 -- Nanoseconds a call.  In each round all candidates in turn, in another order
--- each time; round 0 warms up and is not noted.
+-- each time; round 0 warms up and is not noted.  The function candidates() of
+-- the benchmark says what to time: figure, query, how many calls or IDs it makes.
 CREATE PROCEDURE measure_calls(section text, rounds integer, nrows integer)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -71,66 +75,5 @@ BEGIN
             END IF;
         END LOOP;
     END LOOP;
-END
-$$;
-
--- Nanoseconds a call, the better of three times in a row.
-CREATE FUNCTION time_calls(call text, nrows integer) RETURNS float8
-LANGUAGE plpgsql AS $$
-DECLARE
-    best    float8 := 'infinity';
-    began   timestamptz;
-BEGIN
-    FOR i IN 1 .. 3 LOOP
-        began := clock_timestamp();
-        EXECUTE calls_query(call, nrows);
-        best := least(best, 1e9 * extract(epoch FROM clock_timestamp() - began) / nrows / 25);
-    END LOOP;
-    RETURN best;
-END
-$$;
-
--- Million calls a second of this backend, one of "backends" that do the same
--- from an instant on.  25 calls a row; in the same loop the last snowflake ID
--- of each row is compared with the clock, read right after it was drawn.
-CREATE PROCEDURE measure_rate(call text, backends integer, round integer,
-                              begin_at timestamptz, seconds float8)
-LANGUAGE plpgsql AS $$
-DECLARE
-    nrows   constant integer := 10000;
-    figure  constant text := format('%s, %s backend%s', call, backends,
-                                    CASE WHEN backends > 1 THEN 's' END);
-    query   text := calls_query(call, nrows);
-    loops   integer := 0;
-    ahead   bigint := 0;
-    n       bigint;
-    began   timestamptz;
-    ended   timestamptz;
-BEGIN
-    IF call = 'snowflake_nextval()' THEN
-        query := replace(query, ' FROM generate_series',
-            ', snowflake_timestamp(snowflake_currval()) > clock_timestamp() AS ahead FROM generate_series');
-        query := replace(query, 'count(*)', 'count(*) FILTER (WHERE ahead)');
-    END IF;
-
-    EXECUTE calls_query(call, 1);       -- the first call does more
-    PERFORM pg_sleep(extract(epoch FROM begin_at - clock_timestamp()));
-    began := clock_timestamp();
-    LOOP
-        EXECUTE query INTO n;
-        ahead := ahead + n;
-        loops := loops + 1;
-        ended := clock_timestamp();
-        EXIT WHEN ended >= begin_at + seconds * interval '1 s';
-    END LOOP;
-
-    INSERT INTO sample VALUES
-        ('parallel', figure || ', million a second', round,
-         25e-6 * nrows * loops / extract(epoch FROM ended - began));
-    IF call = 'snowflake_nextval()' THEN
-        INSERT INTO sample VALUES
-            ('parallel', figure || ', IDs looked at', 1, nrows::float8 * loops),
-            ('parallel', figure || ', of these ahead of the clock', 1, ahead);
-    END IF;
 END
 $$;

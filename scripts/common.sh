@@ -173,6 +173,17 @@ find_monitoring() {
 	done
 }
 
+# Install the drivers and ORMs that a test uses, and the languages.  Unpack
+# node-postgres: Debian's package goes with Debian's Node.js only, and another
+# may be installed.
+find_clients() {
+	install_packages python3-psycopg python3-psycopg2 python3-sqlalchemy \
+		python3-django default-jdk-headless libpostgresql-jdbc-java ruby ruby-pg
+	type -P node >/dev/null || install_packages nodejs
+	node_path=$work/node/usr/share/nodejs
+	unpack_package "$work/node" download node-split2 node-xtend node-pg || return 0
+}
+
 # Find another extension, pg_$1 of the package postgresql-MAJOR-$1: the
 # installed one, else one unpacked into the server tree.  Without it its test
 # fails, except where apt has its lists and knows no such package: then it is
@@ -232,14 +243,21 @@ make_server_tree() {
 	pg_config=$bin/pg_config
 }
 
+# What tar leaves out of a copy of the sources
+not_sources=(--exclude=./.git --exclude=./.demo '--exclude=*.o' '--exclude=*.so'
+	'--exclude=*.bc' --exclude=./results --exclude=./tmp_check)
+
+# Put the sources into a new folder: as_user or as_root, and the folder.
+copy_sources() {
+	"$1" mkdir -p "$2"
+	tar -C "$repo" "${not_sources[@]}" -cf - . | "$1" tar -C "$2" --no-same-owner -xf -
+}
+
 # Build the extension from a copy of the sources and install it there.
 # More arguments go to make.
 build_extension() {
 	source=$work/source
-	as_user mkdir -p "$source"
-	tar -C "$repo" --exclude=./.git --exclude=./.demo --exclude='*.o' \
-		--exclude='*.so' --exclude='*.bc' --exclude=./results \
-		--exclude=./tmp_check -cf - . | as_user tar -C "$source" --no-same-owner -xf -
+	copy_sources as_user "$source"
 	as_user make -s -C "$source" PG_CONFIG="$pg_config" with_llvm=no "$@" \
 		install >"$work/build.log" 2>&1 || {
 		cat "$work/build.log" >&2
@@ -248,8 +266,8 @@ build_extension() {
 }
 
 # Start a server in the work folder: init, settings from standard input, start.
-# It listens on a Unix socket only, which trusts its user and root, and whose
-# permissions keep all others away.
+# More arguments go to pg_ctl.  It listens on a Unix socket only, which trusts
+# its user and root, and whose permissions keep all others away.
 start_server() {
 	data=$work/data
 	as_user "$bin/initdb" -D "$data" -U postgres -A trust --no-sync -E UTF8 \
@@ -262,7 +280,7 @@ start_server() {
 			"unix_socket_permissions = 0700" "port = 5432"
 		cat
 	} | as_user tee -a "$data/postgresql.conf" >/dev/null
-	as_user "$bin/pg_ctl" -D "$data" -l "$work/server.log" -w start >/dev/null || {
+	as_user "$bin/pg_ctl" -D "$data" -l "$work/server.log" -w "$@" start >/dev/null || {
 		cat "$work/server.log" >&2
 		die "the server did not start"
 	}

@@ -79,10 +79,16 @@ SELECT snowflake_backfill('2022-01-01 00:00:01+00') > 0 AS drawn, snowflake_curr
 BEGIN READ ONLY;
 SELECT snowflake_backfill('2022-01-01 00:00:02+00') > 0 AS drawn;
 ROLLBACK;
+-- by whom it is granted to
 CREATE ROLE regress_snowflake_user;
+SET ROLE regress_snowflake_user;
+SELECT * FROM error_of($$SELECT snowflake_backfill('2022-01-01 00:00:02+00')$$) \gx
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_backfill TO regress_snowflake_user;
 SET ROLE regress_snowflake_user;
 SELECT snowflake_backfill('2022-01-01 00:00:02+00') > 0 AS drawn;
 RESET ROLE;
+REVOKE ALL ON FUNCTION snowflake_backfill FROM regress_snowflake_user;
 DROP ROLE regress_snowflake_user;
 
 -- the first millisecond there is

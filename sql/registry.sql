@@ -139,7 +139,7 @@ SELECT node, floor = :floor AS floor, granted = :floor AS granted
 FROM snowflake_lease_node(repeat('8', 32)::uuid, NULL, NULL, NULL, '', 3, '10 min', 1, now(), NULL, 'layout A', NULL, NULL, NULL);
 -- the clock of the claimant has to be past the mark as well
 SELECT age(2, '601 s');
-SELECT node, refusal FROM ask(2, ahead => '-10 s');
+SELECT node, refusal FROM ask(2, ahead => '-5 min');
 SELECT node, state FROM snowflake_nodes WHERE node = 2;
 SELECT node, refusal FROM ask(2, ahead => '5 s');
 -- the mark and the end never come earlier

@@ -350,22 +350,25 @@ DROP TABLE many;
 --
 CREATE ROLE regress_snowflake_user;
 SET ROLE regress_snowflake_user;
-SELECT snowflake_segment_nextval('row') > 0 AS drawn;
-SELECT count(*) FROM snowflake_segment_nextval('row', 2);
 SELECT count(*) > 0 AS seen FROM pg_stat_snowflake_segments;
+SELECT * FROM error_of($$SELECT snowflake_segment_nextval('row')$$) \gx
+SELECT * FROM error_of($$SELECT snowflake_segment_nextval('row', 2)$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_create('mine')$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_alter('row', step => 5)$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_drop('row')$$) \gx
 RESET ROLE;
 -- who is granted it need have nothing else
-GRANT EXECUTE ON FUNCTION snowflake_segment_create, snowflake_segment_alter, snowflake_segment_drop TO regress_snowflake_user;
+GRANT EXECUTE ON FUNCTION snowflake_segment_create, snowflake_segment_alter, snowflake_segment_drop,
+    snowflake_segment_nextval(text), snowflake_segment_nextval(text, integer) TO regress_snowflake_user;
 SET ROLE regress_snowflake_user;
 SELECT snowflake_segment_create('mine', description => $$'); DROP TABLE snowflake_segments.snowflake_segment; --$$);
 SELECT snowflake_segment_alter('mine', step => 5);
 SELECT snowflake_segment_nextval('mine');
+SELECT count(*) FROM snowflake_segment_nextval('mine', 2);
 SELECT snowflake_segment_drop('mine');
 RESET ROLE;
-REVOKE ALL ON FUNCTION snowflake_segment_create, snowflake_segment_alter, snowflake_segment_drop FROM regress_snowflake_user;
+REVOKE ALL ON FUNCTION snowflake_segment_create, snowflake_segment_alter, snowflake_segment_drop,
+    snowflake_segment_nextval(text), snowflake_segment_nextval(text, integer) FROM regress_snowflake_user;
 DROP ROLE regress_snowflake_user;
 -- whoever may dump the database can dump it
 \c :home

@@ -25,6 +25,10 @@
 #error "snowflake needs PostgreSQL 15 or newer"
 #endif
 
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
 #if PG_VERSION_NUM < 160000
 
 /* The extra value of a GUC is freed by free() before 16. */

@@ -34,9 +34,9 @@
 #include "reserve.h"
 #include "settings.h"
 
-PG_FUNCTION_INFO_V1(snowflake_nextval);
+PG_FUNCTION_INFO_V1(snowflake_next);
 PG_FUNCTION_INFO_V1(snowflake_nextval_count);
-PG_FUNCTION_INFO_V1(snowflake_currval);
+PG_FUNCTION_INFO_V1(snowflake_current);
 PG_FUNCTION_INFO_V1(snowflake_compose);
 PG_FUNCTION_INFO_V1(snowflake_id);
 PG_FUNCTION_INFO_V1(snowflake_backfill);
@@ -51,9 +51,9 @@ PG_FUNCTION_INFO_V1(snowflake_decode);
  * Generating
  */
 
-/* snowflake_nextval() */
+/* snowflake_nextval(); that name is taken, see pgedge.c */
 Datum
-snowflake_nextval(PG_FUNCTION_ARGS)
+snowflake_next(PG_FUNCTION_ARGS)
 {
 	int64		id;
 
@@ -134,9 +134,9 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 	SRF_RETURN_NEXT(funcctx, Int64GetDatum(id));
 }
 
-/* snowflake_currval() */
+/* snowflake_currval(); likewise */
 Datum
-snowflake_currval(PG_FUNCTION_ARGS)
+snowflake_current(PG_FUNCTION_ARGS)
 {
 	int64		id;
 

@@ -22,6 +22,7 @@
 
 #include "args.h"
 #include "clock.h"
+#include "compat.h"
 #include "generator.h"
 #include "key_formats.h"
 #include "settings.h"

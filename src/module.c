@@ -23,6 +23,7 @@
 #include "generator.h"
 #include "home.h"
 #include "lease.h"
+#include "pgedge.h"
 #include "reserve.h"
 #include "settings.h"
 #include "shmem.h"
@@ -60,6 +61,8 @@ startup_hook(void)
 }
 
 /*
+ * A statement that means the other extension of the same name is refused.
+ *
  * snowflake_currval() is forgotten by DISCARD ALL and DISCARD SEQUENCES, as
  * currval() is: the next user of a pooled connection has not drawn an ID.
  */
@@ -78,6 +81,8 @@ process_utility_hook(PlannedStmt *pstmt, const char *queryString,
 
 		forget = (mode == DISCARD_ALL || mode == DISCARD_SEQUENCES);
 	}
+
+	pgedge_check_statement(stmt);
 
 	if (prev_process_utility_hook)
 		prev_process_utility_hook(pstmt, queryString, readOnlyTree, context,

@@ -36,16 +36,16 @@
  */
 #define REQUEST \
 	"SELECT node, floor, granted," \
-	" (extract(epoch FROM registry_clock) * 1000000)::bigint," \
-	" peers, (extract(epoch FROM peers_offset) * 1000000)::bigint," \
+	" (extract(epoch FROM registry_clock) OPERATOR(pg_catalog.*) 1000000)::bigint," \
+	" peers, (extract(epoch FROM peers_offset) OPERATOR(pg_catalog.*) 1000000)::bigint," \
 	" timeline, refusal, refusal_detail, refusal_hint" \
 	" FROM snowflake_lease_node(" \
 	"token => $1::uuid, held => $2::integer, held_token => $3::uuid," \
-	" remaining => $4::bigint * interval '1 us'," \
+	" remaining => $4::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" instance => $5::text, max_node => $6::integer," \
-	" lease_ttl => $7::bigint * interval '1 us'," \
+	" lease_ttl => $7::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" mark => $8::bigint, clock => $9::timestamptz," \
-	" clock_offset => $10::bigint * interval '1 us'," \
+	" clock_offset => $10::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" layout => $11::text, host => $12::text, port => $13::integer," \
 	" system_identifier => $14::bigint)"
 

@@ -66,11 +66,11 @@
 	" FROM %ssnowflake_take_segments(" \
 	"tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[]," \
 	" lengths => $4::bigint[], holder => $5::text," \
-	" hold => $6::bigint * interval '1 us')"
+	" hold => $6::bigint OPERATOR(pg_catalog.*) interval '1 us')"
 
 #define KEEP \
 	"SELECT %ssnowflake_keep_segments(holder => $1::text," \
-	" hold => $2::bigint * interval '1 us', incarnations => $3::uuid[]," \
+	" hold => $2::bigint OPERATOR(pg_catalog.*) interval '1 us', incarnations => $3::uuid[]," \
 	" firsts => $4::bigint[], lasts => $5::bigint[], place => $6::text)"
 
 #define CREATE \

@@ -98,8 +98,8 @@ snowflake_segment_nextval_count(PG_FUNCTION_ARGS)
 		set->wanted -= set->taken;
 	}
 	number = set->next;
-	set->next += set->delta;
-	set->taken--;
+	if (--set->taken > 0)
+		set->next += set->delta;	/* past the last it may not fit */
 	SRF_RETURN_NEXT(funcctx, Int64GetDatum(number));
 }
 

@@ -26,6 +26,7 @@
 
 #include "compat.h"
 #include "dialect.h"
+#include "pgedge.h"
 #include "settings.h"
 
 int			snowflake_node_id = NODE_ID_UNSET;
@@ -482,6 +483,7 @@ settings_define(void)
 							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
 							   NULL, NULL, NULL);
 
+	pgedge_check_setting();
 	MarkGUCPrefixReserved("snowflake");
 
 	/*

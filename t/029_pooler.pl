@@ -18,7 +18,6 @@ my $backends = 30;
 my $seconds = 15;
 my $faults = 50;    # at least
 
-my $pgbouncer = find_pgbouncer();
 my $node = snowflake_node('pooler', <<'CONF');
 max_connections = 60
 restart_after_crash = on
@@ -26,54 +25,10 @@ autovacuum = off
 log_statement = none
 snowflake.max_wait = 1min
 CONF
-my ($pooler, $connstr) = start_pooler($node);
-
-# scripts/test.sh says where it is.
-sub find_pgbouncer
-{
-	my ($found) = grep { $_ ne '' && -x } $ENV{SNOWFLAKE_PGBOUNCER} // '',
-	  map { "$_/pgbouncer" } split(/:/, $ENV{PATH}), '/usr/sbin';
-
-	die "pgbouncer is missing: set SNOWFLAKE_PGBOUNCER to the program, "
-	  . "or install the package pgbouncer\n"
-	  unless defined $found;
-	return $found;
-}
-
-# It listens on a socket of its own only.  Returns it and how to connect.
-sub start_pooler
-{
-	my ($server) = @_;
-	my $dir = PostgreSQL::Test::Utils::tempdir_short();
-	my $user = $server->safe_psql('postgres', 'SELECT current_user');
-	my ($host, $port) = ($server->host, $server->port);
-
-	append_to_file("$dir/pgbouncer.ini", <<INI);
-[databases]
-postgres = host=$host port=$port dbname=postgres user=$user
-[pgbouncer]
-listen_addr =
-listen_port = $port
-unix_socket_dir = $dir
-auth_type = any
-pool_mode = transaction
-default_pool_size = $backends
-max_client_conn = 600
-server_login_retry = 1
-log_connections = 0
-log_disconnections = 0
-log_pooler_errors = 0
-INI
-	my $process =
-	  start_process("$dir/pgbouncer", $pgbouncer, "$dir/pgbouncer.ini");
-	my $where = "host=$dir port=$port dbname=postgres";
-
-	my @try = ('postgres', 'SELECT 1', connstr => $where);
-
-	return ($process, $where)
-	  if wait_for(sub { ($server->psql(@try))[1] eq '1' });
-	die "pgbouncer does not start: " . slurp_file("$dir/pgbouncer.err");
-}
+my ($pooler, $host) = start_pooler($node,
+	default_pool_size => $backends,
+	max_client_conn => 600);
+my $connstr = "host=$host port=" . $node->port . ' dbname=postgres';
 
 my $draw = start_draw(
 	$node,

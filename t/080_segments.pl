@@ -432,7 +432,7 @@ $tests{waits} = sub {
 	# The worker is at it, when who has asked ends, and then when it ends itself.
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
 	my $terminator = terminate_at_lock($node, "application_name = 'asker'");
-	my $asker = start_sql($node, "SET application_name = 'asker'; SELECT snowflake_segment_create('gone');");
+	my $asker = start_sql($node, "SET application_name = 'asker'; SET snowflake.max_wait = '60s'; SELECT snowflake_segment_create('gone');");
 	is((finish_sql($terminator))[1], '', 'the worker waits for a lock');
 	is(psql_error((finish_sql($asker))[1])->{sqlstate}, '57P01', 'terminated in the middle of a create');
 	$locker->query_safe('COMMIT');

@@ -36,6 +36,7 @@ our @EXPORT = qw(
   kill9_postmaster
   start_process
   stop_process
+  start_pooler
   compile
   wait_for
 );
@@ -127,6 +128,58 @@ sub stop_process
 		die "process $process->{pid} did not stop: " . said($process);
 	}
 	return $process->{status};
+}
+
+# Start a pgbouncer in front of a server.  It listens on a socket of its own
+# only, at the server's port, and logs in as $settings{user}.  Returns its process
+# and the socket's folder.
+sub start_pooler
+{
+	my ($server, %settings) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir_short();
+	my $user = delete $settings{user}
+	  // $server->safe_psql('postgres', 'SELECT current_user');
+	my ($host, $port) = ($server->host, $server->port);
+
+	%settings = (
+		listen_addr => '',
+		listen_port => $port,
+		unix_socket_dir => $dir,
+		auth_type => 'any',
+		pool_mode => 'transaction',
+		server_login_retry => 1,
+		log_connections => 0,
+		log_disconnections => 0,
+		log_pooler_errors => 0,
+		%settings);
+	PostgreSQL::Test::Utils::append_to_file(
+		"$dir/pgbouncer.ini",
+		join "\n",
+		'[databases]',
+		"* = host=$host port=$port user=$user",
+		'[pgbouncer]',
+		map({ "$_ = $settings{$_}" } sort keys %settings),
+		'');
+
+	my $process =
+	  start_process("$dir/pgbouncer", find_pgbouncer(), "$dir/pgbouncer.ini");
+	my @try = ('postgres', 'SELECT 1', connstr => "host=$dir port=$port dbname=postgres");
+
+	return ($process, $dir)
+	  if wait_for(sub { ($server->psql(@try))[1] eq '1' });
+	die 'pgbouncer does not start: ' . said($process);
+}
+
+# scripts/test.sh says where it is.
+sub find_pgbouncer
+{
+	my ($found) = grep { $_ ne '' && -x } $ENV{SNOWFLAKE_PGBOUNCER} // '',
+	  map { "$_/pgbouncer" } split(/:/, $ENV{PATH}), '/usr/sbin';
+
+	die "pgbouncer is missing: set SNOWFLAKE_PGBOUNCER to the program, "
+	  . "or install the package pgbouncer\n"
+	  unless defined $found;
+	return $found;
 }
 
 # What it has printed as errors.

@@ -1,0 +1,216 @@
+#!/usr/bin/env bash
+# Build the Debian packages of the last commit and test them as a user has them.
+#
+#   scripts/package.sh [--keep] [--work=DIR] [SUITE]
+#
+# SUITE is a release of Debian, by default this machine's own.  In a throwaway
+# root of it, the archive of "make dist" is unpacked and built.  In a second
+# root, which has neither compiler nor headers, the packages are installed, a
+# cluster is set up as the README says, and debian/tests/installcheck runs the
+# regression and isolation tests on another one.  Also builds the RPM packages,
+# and reads the Dockerfile as linters do.  Needs root.
+# --keep leaves the work folder, with the roots and logs, and says where.
+# --work names that folder, which is made.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
+
+keep=
+work=
+suite=
+for arg in "$@"; do
+	case $arg in
+		--keep) keep=yes ;;
+		--work=*) work=${arg#*=} ;;
+		-*) die "unknown option $arg" ;;
+		*) suite=$arg ;;
+	esac
+done
+[ -n "$suite" ] || suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
+install_packages debootstrap git
+
+finish() {
+	set +e
+	if [ -n "$keep" ]; then
+		say "Kept: $work"
+	else
+		remove_roots "$work"
+	fi
+}
+[ -n "$work" ] || work=$(mktemp -d "${TMPDIR:-/tmp}/snowflake.XXXXXX")
+mkdir -p "$work"
+chmod 755 "$work"
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+passed=0
+failed=0
+
+# A command that has to succeed, with a line for it; else what it printed.
+check() {
+	local what=$1
+
+	shift
+	if "$@" >"$work/check.log" 2>&1 </dev/null; then
+		say "ok - $what"
+		passed=$((passed + 1))
+	else
+		say "not ok - $what"
+		cat "$work/check.log"
+		failed=$((failed + 1))
+		return 1
+	fi
+}
+
+done_testing() {
+	say "$passed passed, $failed failed"
+	[ "$failed" -eq 0 ]
+	exit
+}
+
+in_build() { in_root "$work/build" DEBIAN_FRONTEND=noninteractive "$@"; }
+in_clean() { in_root "$work/clean" DEBIAN_FRONTEND=noninteractive "$@"; }
+install="apt-get install -y -qq --no-install-recommends"
+
+# The last commit as an archive, and that unpacked
+unpack_archive() {
+	git -c safe.directory='*' clone -q --no-local "$repo" "$work/build/build/repo" &&
+		in_build sh -ec '
+			cd /build/repo
+			make -s dist
+			unzip -q snowflake-*.zip -d ..
+			mv ../snowflake-*/ ../snowflake'
+}
+
+# For the server versions of this release, and without running the tests
+# already here
+build_packages() {
+	in_build DEB_BUILD_OPTIONS=nocheck sh -ec '
+		cd /build/snowflake
+		pg_buildext updatecontrol
+		dpkg-buildpackage -b -us -uc -Pnocheck'
+}
+
+# As far as that goes without the packages that RPM knows
+build_rpms() {
+	in_build sh -ec '
+		cd /build
+		rpmspec -P repo/packaging/snowflake.spec >/dev/null
+		rpmlint repo/packaging/snowflake.spec
+		rpmbuild -bb --nodeps --define "_topdir /build/rpm" \
+			--define "_sourcedir /build/repo" --define "pgmajorversion $0" \
+			--define "pginstdir /usr/lib/postgresql/$0" \
+			--define "pgsharedir /usr/share/postgresql/$0" \
+			repo/packaging/snowflake.spec
+		ls rpm/RPMS/*/snowflake_$0-1*.rpm rpm/RPMS/*/snowflake_$0-llvmjit-*.rpm' "$1"
+}
+
+has_bitcode() {
+	dpkg-deb -c "$1" | grep 'lib/bitcode/snowflake\.index\.bc$'
+}
+
+# Linters that npm has, downloaded into the work folder
+lint_dockerfile() {
+	npm_config_cache=$work/npm npx --yes "$@" "$repo/packaging/Dockerfile"
+}
+
+# Are there still only the packages that a user installs?
+nothing_to_build() {
+	in_clean sh -c '! command -v gcc && ! ls /usr/include/postgresql'
+}
+
+# As in "Start" of the README
+draw_id() {
+	in_clean sh -ec '
+		pg_createcluster $0 test
+		pg_conftool $0 test set shared_preload_libraries snowflake
+		pg_conftool $0 test set snowflake.node_id 5
+		pg_ctlcluster $0 test start
+		set -- runuser -u postgres -- psql -XAt -v ON_ERROR_STOP=1
+		"$@" -c "CREATE EXTENSION snowflake"
+		node=$("$@" -c "SELECT (snowflake_parse(snowflake_nextval())).node")
+		pg_ctlcluster $0 test stop
+		pg_dropcluster $0 test
+		[ "$node" = 5 ]' "$1"
+}
+
+# The package of pgEdge's extension is refused: one of that name, and empty.
+conflicts() {
+	in_clean sh -c '
+		mkdir -p /other/DEBIAN
+		printf "%s\n" "Package: pgedge-postgresql-$0-snowflake" "Version: 2" \
+			"Architecture: all" "Maintainer: nobody <nobody@example.org>" \
+			"Description: a stand-in" >/other/DEBIAN/control
+		dpkg-deb -b /other /other.deb || exit 0
+		! dpkg -i /other.deb' "$1" >"$work/conflict.log" 2>&1 &&
+		grep 'conflicts with postgresql-[0-9]*-snowflake\|postgresql-[0-9]*-snowflake conflicts' "$work/conflict.log"
+}
+
+purge() {
+	in_clean sh -ec '
+		apt-get purge -y -qq "postgresql-*-snowflake"
+		[ -z "$(find /usr /etc /var/lib/postgresql -name "*snowflake*")" ]'
+}
+
+say "# roots of $suite"
+make_root "$work/clean" "$suite" || done_testing
+as_root mkdir -p "$work/clean/etc/postgresql-common/createcluster.d"
+as_root tee "$work/clean/etc/postgresql-common/createcluster.d/none.conf" \
+	>/dev/null <<<'create_main_cluster = false'
+as_root cp -a "$work/clean" "$work/build"
+as_root mkdir "$work/build/build"
+
+say "# build"
+check 'tools to build packages' \
+	in_build $install dpkg-dev fakeroot git lintian make postgresql-common \
+	rpm rpmlint unzip || done_testing
+as_root cp -r "$repo/debian" "$work/build/build/debian"
+check 'what the packages need to be built' \
+	in_build sh -c 'cd /build && apt-get build-dep -y -qq --no-install-recommends -P nocheck .' || done_testing
+check 'make dist, and its archive unpacked' unpack_archive || done_testing
+check 'dpkg-buildpackage' build_packages || done_testing
+check 'lintian' in_build sh -c 'lintian --fail-on error,warning /build/*.changes' || true
+
+as_root cp "$work"/build/build/*.deb "$work/clean/"
+as_root cp -r "$work/build/build/repo" "$work/clean/snowflake"
+majors=$(printf '%s\n' "$work"/clean/postgresql-*-snowflake_*.deb |
+	sed 's/.*postgresql-\([0-9]*\)-snowflake_.*/\1/')
+for major in $majors; do
+	deb=$(echo "$work"/clean/postgresql-"$major"-snowflake_*.deb)
+	check "postgresql-$major-snowflake has bitcode" has_bitcode "$deb" || true
+	check "RPM packages for PostgreSQL $major" build_rpms "$major" || true
+done
+if type npx >/dev/null 2>&1; then
+	for linter in 'dockerfile-utils@0.16.3 lint' dockerfilelint@1.8.0; do
+		check "Dockerfile by ${linter% *}" lint_dockerfile $linter || true
+	done
+else
+	say 'SKIPPED: there is no npm to read the Dockerfile'
+fi
+
+say "# installed, in a root without what it was built with"
+check 'packages install' \
+	in_clean sh -c "$install /postgresql-*-snowflake_*.deb" || done_testing
+for major in $majors; do
+	check "PostgreSQL $major draws an ID" draw_id "$major" || true
+	check "PostgreSQL $major: pgEdge's package is refused" conflicts "$major" || true
+done
+check 'what the tests need' in_clean sh -c "
+	$install make && { $install postgresql-common-dev || true; }" || true
+check 'there is no compiler and no header' nothing_to_build || true
+
+say "# installcheck"
+status=0
+in_clean sh -c 'cd /snowflake && debian/tests/installcheck' \
+	>"$work/installcheck.log" 2>&1 </dev/null || status=$?
+grep -E '^###|^(not )?ok |\.\.\. (ok|FAILED)|^# using|tests passed' "$work/installcheck.log" || true
+ok=$(grep -cE '^ok |\.\.\. ok' "$work/installcheck.log" || true)
+not_ok=$(grep -cE '^not ok |\.\.\. FAILED' "$work/installcheck.log" || true)
+if [ "$status" -ne 0 ] || [ "$ok" -eq 0 ]; then
+	cat "$work/installcheck.log"
+	[ "$not_ok" -gt 0 ] || not_ok=1
+fi
+passed=$((passed + ok))
+failed=$((failed + not_ok))
+
+check 'purge leaves nothing' purge || true
+done_testing

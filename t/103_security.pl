@@ -1,0 +1,643 @@
+# What others put in the way, and who may do what.
+#
+# In the schema "hostile" somebody has made operators, functions, domains, and
+# views of the names that the extensions use, for all types that they use them
+# with.  Each says so in the server's log when it runs.  The extensions are
+# created there, and all that is in them is run by a superuser whose search path
+# begins there: nothing of that somebody's may run, nor be what ours is made of.
+#
+# Each function has its line in the lists below, by which it is called, and
+# which say who may.  One that has none fails the test.
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use SnowflakeTest;
+
+#
+# What is expected
+#
+
+# For everybody
+my %open = (
+	'snowflake_nextval()' => [],
+	'snowflake_nextval(integer)' => [ 3 ],
+	'snowflake_currval()' => [],
+	'snowflake_compose(timestamp with time zone,integer,integer,integer)' => [ '2024-05-01 10:00+00', 1, 2, 3 ],
+	'snowflake_id(timestamp with time zone,bigint)' => [ '2024-05-01 10:00+00', 17 ],
+	'snowflake_parse(bigint)' => [ '152075078181383514' ],
+	'snowflake_parse(bigint,text)' => [ '152075078181383514', 'twitter' ],
+	'snowflake_parse(bigint,text,timestamp with time zone)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00' ],
+	'snowflake_explain(bigint)' => [ '152075078181383514' ],
+	'snowflake_explain(bigint,text)' => [ '152075078181383514', 'twitter' ],
+	'snowflake_explain(bigint,text,timestamp with time zone)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00' ],
+	'snowflake_dialects()' => [],
+	'snowflake_timestamp(bigint)' => [ '152075078181383514' ],
+	'id_range_for(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
+	'id_range_for(timestamp with time zone,timestamp with time zone)' => [ '2024-05-01 10:00+00', '2024-05-01 11:00+00' ],
+	'id_range_for(tstzrange)' => [ '[2024-05-01 10:00+00,2024-05-01 11:00+00)' ],
+	'snowflake_first_id(tstzrange)' => [ '[2024-05-01 10:00+00,2024-05-01 11:00+00)' ],
+	'snowflake_last_id(tstzrange)' => [ '[2024-05-01 10:00+00,2024-05-01 11:00+00)' ],
+	'snowflake_in(bigint,tstzrange)' => [ '152075078181383514', '[2024-05-01 10:00+00,2024-05-01 11:00+00)' ],
+	'snowflake_encode(bigint,text)' => [ '152075078181383514', 'base32' ],
+	'snowflake_decode(text,text)' => [ '04727F9B31VAT', 'base32' ],
+	'snowflake_key(text,bigint)' => [ 'order', 42 ],
+	'snowflake_key(text,text)' => [ 'order', 'abc' ],
+	'snowflake_key_parse(text)' => [ 'OR000000012402261230103350100002' ],
+	'snowflake_route(bigint,integer,integer)' => [ 42, 2, 2 ],
+	'snowflake_route(text,integer,integer,text)' => [ 'abc', 2, 2, 'hash' ],
+	'snowflake_create_partitions(regclass,timestamp with time zone,timestamp with time zone,interval,text)' => [ 'tables.log', '2024-05-01 00:00+00', '2024-05-04 00:00+00', '1 day', 'UTC' ],
+	'snowflake_partitions(regclass,boolean)' => [ 'tables.log', 'true' ],
+	'snowflake_drop_partitions(regclass,timestamp with time zone,boolean,boolean)' => [ 'tables.log', '2024-05-02 00:00+00' ],
+	'snowflake_layout()' => [],
+	'snowflake_check()' => [],
+	'pg_stat_get_snowflake()' => [],
+	'pg_stat_get_snowflake_slots()' => [],
+	'pg_stat_get_snowflake_segments()' => [],
+	'snowflake_convert(regclass,name,boolean,text)' => [ 'tables.customer', 'id', 'false' ],
+);
+
+# For the owner of the extension, and whom the owner lets
+my %closed = (
+	'snowflake_backfill(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
+	'snowflake_segment_create(text,bigint,integer,integer,integer,bigint,text)' => [ 'ticket' ],
+	'snowflake_segment_nextval(text)' => [ 'ticket' ],
+	'snowflake_segment_nextval(text,integer)' => [ 'ticket', 3 ],
+	'snowflake_segment_alter(text,integer,bigint,text,bigint)' => [ 'ticket', 500 ],
+	'snowflake_segment_drop(text,boolean)' => [ 'ticket' ],
+	'snowflake_advance(bigint)' => [ '152075078181383514' ],
+	'snowflake_accept_layout()' => [],
+	'pg_stat_snowflake_reset()' => [],
+	'snowflake_registry_timeline()' => [],
+	'snowflake_registry_place()' => [],
+	'snowflake_lease_fault(uuid,text,integer,interval,bigint,timestamp with time zone,interval,text)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 'i', 9, '1 s', 0, '2024-05-01 10:00+00', '0', 'layout' ],
+	'snowflake_lease_node(uuid,integer,uuid,interval,text,integer,interval,bigint,timestamp with time zone,interval,text,text,integer,bigint)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', undef, undef, undef, 'i', 9, '10 min', 0, '2024-05-01 10:00+00', undef, 'layout', 'host', 1, 1 ],
+	'snowflake_open_registry()' => [],
+	'snowflake_release_node(integer,timestamp with time zone)' => [ 0, '2024-05-01 10:00+00' ],
+	'snowflake_segments_here()' => [],
+	'snowflake_segments_arrive(interval)' => [ '1 min' ],
+	'snowflake_make_segment(text,bigint,integer,integer,integer,bigint,text)' => [ 'invoice', 1, 10, 1, 0, undef, undef ],
+	'snowflake_change_segment(text,bigint,integer,bigint,text)' => [ 'invoice', 100, 20, 1000, 'bills' ],
+	'snowflake_remove_segment(text,boolean)' => [ 'invoice', 'false' ],
+	'snowflake_segments_valid(text[],uuid[],bigint[],bigint[],interval)' => [ '{a}', '{null}', '{0}', '{1}', '1 min' ],
+	'snowflake_segments_due(text[],uuid[],bigint[],bigint[],text,interval)' => [ '{invoice}', '{null}', '{0}', '{1}', 'holder', '1 min' ],
+	'snowflake_take_segments(text[],uuid[],bigint[],bigint[],text,interval)' => [ '{invoice,ticket}', '{null,null}', '{0,0}', '{1,1}', 'holder', '1 min' ],
+	'snowflake_keep_segments(text,interval,uuid[],bigint[],bigint[],text)' => [ 'holder', '1 min', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{1}', '{2}', 'elsewhere' ],
+	'snowflake_open_segments()' => [],
+);
+
+# Not to be called: triggers, and what the planner asks
+my %uncalled = (
+	'snowflake_check_key_format()' => 'closed',
+	'snowflake_restore_mark()' => 'closed',
+	'snowflake_settings_support(internal)' => 'open',
+	'snowflake_in_support(internal)' => 'open',
+);
+
+# With the rights of the extension's owner: the tables are not for the callers.
+my @definers = qw(
+  snowflake_change_segment snowflake_keep_segments snowflake_lease_node
+  snowflake_make_segment snowflake_open_registry snowflake_open_segments
+  snowflake_release_node snowflake_remove_segment snowflake_take_segments);
+
+my @extensions = qw(snowflake snowflake_home snowflake_registry snowflake_segments);
+
+# All members of ours, as (extname, classid, objid).
+my $members = <<'SQL';
+SELECT e.extname, d.classid, d.objid
+FROM pg_extension e
+JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
+WHERE e.extname ~ '^snowflake'
+SQL
+
+#
+# The words that the extensions use, where they are names of the server's
+#
+my %words;
+foreach my $file (glob('*--*.sql'), glob('src/*.c'))
+{
+	my $text = slurp_file($file);
+
+	# of C, what is in quotes: SQL is somewhere there
+	$text = join ' ', $text =~ /"((?:[^"\\\n]|\\.)*)"/g if $file =~ /\.c$/;
+	$words{ lc $_ }++ foreach $text =~ /\b([A-Za-z_]\w*)\b/g;
+}
+cmp_ok(scalar(keys %words), '>', 1000, 'words are found') or die 'where are the sources?';
+
+#
+# What somebody makes
+#
+my $operators = "'{=,<>,<,<=,>,>=,+,-,*,/,%,||,~,!~,~~,!~~,<@,@>,&&,->}'";
+my $types = "'{bool,int2,int4,int8,numeric,float8,text,name,oid,regclass,uuid,inet,interval,timestamptz,"
+  . "tstzrange,int8range,_text,_name,_int8,_int2,_uuid,_oid,_aclitem}'";
+
+# A body that says in the log that it ran, and fails.
+sub attack
+{
+	my ($what) = @_;
+
+	return "'BEGIN RAISE LOG ''HOSTILE: ' || $what || '''; RAISE ''HOSTILE: ' || $what || '''; END'";
+}
+
+my $hostile = <<'SQL' . <<"SQL";
+CREATE ROLE somebody LOGIN;
+CREATE ROLE server LOGIN;
+CREATE SCHEMA hostile AUTHORIZATION somebody;
+GRANT USAGE, CREATE ON SCHEMA hostile TO PUBLIC;
+SET ROLE somebody;
+SQL
+SET search_path = pg_catalog;
+CREATE FUNCTION hostile.fire(what pg_catalog.text) RETURNS pg_catalog.bool LANGUAGE plpgsql AS
+'BEGIN RAISE LOG ''HOSTILE: %'', what; RAISE ''HOSTILE: %'', what; END';
+
+DO \$do\$
+DECLARE
+    words text[] := '{@{[ join ',', sort keys %words ]}}';
+    statement text;
+BEGIN
+    -- operators, of all pairs of types
+    FOR statement IN
+        SELECT format('CREATE FUNCTION hostile.%s(pg_catalog.%I, pg_catalog.%I) RETURNS pg_catalog.%I LANGUAGE plpgsql AS %L',
+            'op_' || kind, a, b, CASE kind WHEN 'test' THEN 'bool' ELSE a END, @{[ attack("format('operator (%s, %s)', a, b)") ]})
+        FROM unnest($types\::text[]) a, unnest($types\::text[]) b, unnest('{test,math}'::text[]) kind
+        UNION ALL
+        SELECT format('CREATE OPERATOR hostile.%s (LEFTARG = pg_catalog.%I, RIGHTARG = pg_catalog.%I, FUNCTION = hostile.%s)',
+            op, a, b, 'op_' || CASE WHEN op IN ('+', '-', '*', '/', '%', '||') THEN 'math' ELSE 'test' END)
+        FROM unnest($types\::text[]) a, unnest($types\::text[]) b, unnest($operators\::text[]) op
+        WHERE (op, a, b) <> ('<\@', 'int8', 'tstzrange')    -- ours
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+
+    -- functions of the server: with the arguments that they have, with any one or
+    -- two, and with any number of texts
+    FOR statement IN
+        WITH name (name) AS (
+            SELECT DISTINCT proname FROM pg_proc
+            WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (words)
+        ), signature (name, args, result) AS (
+            SELECT p.proname,
+                coalesce((SELECT string_agg(format('%I.%I', 'pg_catalog', t.typname), ', ' ORDER BY a.n)
+                 FROM unnest(p.proargtypes) WITH ORDINALITY a (type, n) JOIN pg_type t ON t.oid = a.type), ''),
+                format('%I.%I', 'pg_catalog', r.typname)
+            FROM pg_proc p JOIN pg_type r ON r.oid = p.prorettype JOIN name ON name.name = p.proname
+            WHERE p.pronamespace = 'pg_catalog'::regnamespace AND r.typtype <> 'p'
+              AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (p.proargtypes) AND t.typtype = 'p')
+            UNION ALL
+            SELECT name, format('pg_catalog.%I', a), 'pg_catalog.text' FROM name, unnest($types\::text[]) a
+            UNION ALL
+            SELECT name, format('pg_catalog.%I, pg_catalog.%I', a, b), 'pg_catalog.text'
+            FROM name, unnest($types\::text[]) a, unnest(ARRAY[a, 'int4', 'text']) b
+            UNION ALL
+            SELECT name, args, 'pg_catalog.text' FROM name,
+                unnest('{"VARIADIC pg_catalog._text","pg_catalog.text, VARIADIC pg_catalog._text"}'::text[]) args
+        )
+        SELECT format('CREATE FUNCTION hostile.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L',
+            name, args, min(result), @{[ attack("format('function %s(%s)', name, args)") ]})
+        FROM signature GROUP BY name, args
+    LOOP
+        BEGIN
+            EXECUTE statement;
+        EXCEPTION WHEN duplicate_function THEN
+        END;
+    END LOOP;
+
+    -- domains and views
+    FOR statement IN
+        SELECT format('CREATE DOMAIN hostile.%I AS pg_catalog.%I CHECK (hostile.fire(%L))', typname, typname, 'type ' || typname)
+        FROM pg_type
+        WHERE typnamespace = 'pg_catalog'::regnamespace AND typname = ANY (words) AND typtype IN ('b', 'r') AND typelem = 0
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+    FOR statement IN
+        SELECT format('CREATE VIEW hostile.%I AS SELECT %s FROM pg_catalog.%I WHERE hostile.fire(%L)', relname,
+            (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+             WHERE attrelid = c.oid AND attnum > 0 AND t.typtype <> 'p'), relname, 'relation ' || relname)
+        FROM pg_class c
+        WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind IN ('r', 'v') AND relname = ANY (words)
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+
+    -- functions of ours, with a text in place of an argument, or of all
+    FOR statement IN
+        WITH ours (name, types) AS (
+            SELECT * FROM jsonb_to_recordset('\@ours\@') AS o (name text, types text[])
+        ), other (name, types) AS (
+            SELECT DISTINCT name, ARRAY(SELECT CASE WHEN k IN (0, n) THEN 'text' ELSE type END
+                                        FROM unnest(types) WITH ORDINALITY a (type, n) ORDER BY n)
+            FROM ours, generate_series(0, cardinality(types)) k
+        )
+        SELECT format('CREATE FUNCTION hostile.%I(%s) RETURNS pg_catalog.text LANGUAGE plpgsql AS %L', name,
+            'pg_catalog.' || array_to_string(types, ', pg_catalog.'), @{[ attack("'function ' || name") ]})
+        FROM (SELECT * FROM other EXCEPT SELECT * FROM ours) o
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END \$do\$;
+SQL
+
+# What is in the log since the last time.
+my $log_at = 0;
+
+sub ran
+{
+	my ($node) = @_;
+	my $log = slurp_file($node->logfile, $log_at);
+	my %ran;
+
+	$log_at = -s $node->logfile;
+	$ran{$_}++ foreach $log =~ /LOG:  HOSTILE: (.*)/g;
+	return join "\n", sort keys %ran;
+}
+
+sub error_of
+{
+	my ($node, $dbname, $sql, %opts) = @_;
+	my (undef, undef, $stderr) = $node->psql($dbname, "\\set VERBOSITY verbose\n$sql", %opts);
+
+	return psql_error($stderr);
+}
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', <<'CONF');
+shared_preload_libraries = 'snowflake'
+snowflake.node_id = 1
+snowflake.database = 'victim'
+max_locks_per_transaction = 256
+autovacuum = off
+log_statement = none
+fsync = off
+CONF
+$node->start;
+
+#
+# Who may do what
+#
+$node->safe_psql('postgres', "CREATE EXTENSION $_") foreach @extensions;
+
+is($node->safe_psql('postgres', <<SQL), join("\n", map { "$_|open" } sort(keys %open, grep { $uncalled{$_} eq 'open' } keys %uncalled)), 'functions that everybody may call');
+SELECT p.oid::regprocedure || '|open' FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
+WHERE has_function_privilege(0, p.oid, 'EXECUTE') ORDER BY p.oid::regprocedure::text COLLATE "C"
+SQL
+is($node->safe_psql('postgres', <<SQL), join("\n", sort(keys %closed, grep { $uncalled{$_} eq 'closed' } keys %uncalled)), 'functions that only the owner of the extension may');
+SELECT p.oid::regprocedure FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
+WHERE NOT has_function_privilege(0, p.oid, 'EXECUTE')
+  AND NOT EXISTS (SELECT FROM aclexplode(p.proacl) WHERE grantee <> p.proowner)
+ORDER BY p.oid::regprocedure::text COLLATE "C"
+SQL
+is($node->safe_psql('postgres', <<SQL), <<'EXPECTED' =~ s/\n\z//r, 'rights to tables, views and sequences');
+SELECT m.extname, c.relname, c.relkind,
+    string_agg(CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END || ' ' || a.privilege_type, ', '
+               ORDER BY a.grantee, a.privilege_type) FILTER (WHERE a.grantee <> c.relowner)
+FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
+LEFT JOIN LATERAL aclexplode(c.relacl) a ON true
+GROUP BY 1, 2, 3 ORDER BY 1, 2
+SQL
+snowflake|pg_stat_snowflake|v|PUBLIC SELECT
+snowflake|pg_stat_snowflake_segments|v|PUBLIC SELECT
+snowflake|pg_stat_snowflake_slots|v|PUBLIC SELECT
+snowflake|snowflake_dialects|v|PUBLIC SELECT
+snowflake|snowflake_dumped_mark|r|PUBLIC INSERT, PUBLIC SELECT
+snowflake|snowflake_key_formats|r|PUBLIC SELECT
+snowflake_home|backfill|r|
+snowflake_home|lease|r|
+snowflake_home|mark|S|
+snowflake_registry|snowflake_lease|r|
+snowflake_registry|snowflake_nodes|v|pg_monitor SELECT
+snowflake_registry|snowflake_registry|r|
+snowflake_segments|snowflake_segment|r|PUBLIC SELECT
+snowflake_segments|snowflake_segment_kept|r|PUBLIC SELECT
+snowflake_segments|snowflake_segment_place|r|PUBLIC SELECT
+snowflake_segments|snowflake_segments|v|PUBLIC SELECT
+EXPECTED
+is($node->safe_psql('postgres', <<SQL), '', 'and to schemas');
+SELECT n.nspname, n.nspacl FROM ($members) m
+JOIN pg_namespace n ON m.classid = 'pg_namespace'::regclass AND m.objid = n.oid WHERE n.nspacl IS NOT NULL
+SQL
+
+is($node->safe_psql('postgres', <<SQL), join("\n", @definers), 'SECURITY DEFINER');
+SELECT p.proname FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
+WHERE p.prosecdef ORDER BY p.proname COLLATE "C"
+SQL
+is($node->safe_psql('postgres', <<SQL), '', 'functions in SQL are bound when they are created; no language but that and C; none is leakproof');
+SELECT p.oid::regprocedure FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
+JOIN pg_language l ON l.oid = p.prolang
+WHERE l.lanname NOT IN ('c', 'sql') OR l.lanname = 'sql' AND p.prosqlbody IS NULL OR p.proleakproof
+SQL
+is($node->safe_psql('postgres', <<SQL), '0', 'no table has row-level security');
+SELECT count(*) FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
+WHERE c.relrowsecurity OR c.relforcerowsecurity
+SQL
+foreach my $extension (@extensions)
+{
+	unlike(slurp_file("$extension--1.0.sql"), qr/\bOR\s+REPLACE\b|\bIF\s+NOT\s+EXISTS\b/i,
+		"$extension: the script takes nothing over that is there");
+}
+
+# Settings that a role may change for itself
+is($node->safe_psql('postgres', "SELECT name FROM pg_settings WHERE name ~ '^snowflake' AND context IN ('user', 'superuser', 'backend', 'superuser-backend') ORDER BY 1"),
+	'snowflake.max_wait', 'the settings that can be changed in a session and are shown');
+$node->safe_psql('postgres', 'CREATE ROLE nobody LOGIN; CREATE DATABASE his OWNER nobody');
+is(error_of($node, 'his', $_, extra_params => [ '-U', 'nobody' ])->{sqlstate}, '42501', "not by nobody: $_")
+  foreach ("SET snowflake.recorded = 'x'", "SET snowflake.backfilled = '4096'",
+	"ALTER DATABASE his SET snowflake.recorded = 'x'", "ALTER DATABASE his SET snowflake.backfilled = '4096'",
+	"ALTER ROLE nobody SET snowflake.recorded = 'x'");
+is(error_of($node, 'his', $_, extra_params => [ '-U', 'nobody' ])->{sqlstate}, '55P02', "at no time: $_")
+  foreach ("SET snowflake.node_id = 2", "SET snowflake.max_drift = '1h'", "SET snowflake.issued_until = '2000-01-01'",
+	"ALTER DATABASE his SET snowflake.node_id = 2");
+
+#
+# Installed by others than superusers
+#
+{
+	my $superuser = $node->safe_psql('his', 'SELECT 10::oid::regrole');
+
+	foreach my $extension (@extensions)
+	{
+		my $error = error_of($node, 'his', "CREATE EXTENSION $extension", extra_params => [ '-U', 'nobody' ]);
+
+		if ($extension eq 'snowflake_home')
+		{
+			is("$error->{sqlstate}: $error->{message}", '42501: permission denied to create extension "snowflake_home"',
+				"$extension: not by the owner of a database");
+			is($error->{hint}, 'Must be superuser to create this extension.', "$extension: it takes a superuser");
+			next;
+		}
+		is($error->{sqlstate}, '', "$extension: by the owner of a database");
+		is($node->safe_psql('his', "SELECT DISTINCT p.proowner::regrole FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid WHERE m.extname = '$extension'"),
+			$extension eq 'snowflake' ? $superuser : 'nobody', "$extension: its functions belong to the right one");
+		is(error_of($node, 'postgres', "DROP EXTENSION IF EXISTS $extension; CREATE EXTENSION $extension", extra_params => [ '-U', 'nobody' ])->{sqlstate},
+			'42501', "$extension: not by another");
+	}
+	is(error_of($node, 'his', $_, extra_params => [ '-U', 'nobody' ])->{sqlstate}, '42501', "the owner of a database may not: $_")
+	  foreach ('SELECT snowflake_advance(snowflake_nextval())', 'SELECT snowflake_accept_layout()', 'SELECT pg_stat_snowflake_reset()',
+		"SELECT snowflake_segment_create('t')", "SELECT snowflake_segment_nextval('t')", 'SELECT snowflake_backfill(now())',
+		'CREATE OR REPLACE FUNCTION snowflake_nextval() RETURNS bigint RETURN 1', 'DROP TRIGGER check_format ON snowflake_key_formats',
+		'ALTER TABLE snowflake_key_formats OWNER TO nobody', 'ALTER FUNCTION snowflake_nextval() OWNER TO nobody',
+		'CREATE TRIGGER mine BEFORE INSERT ON snowflake_dumped_mark EXECUTE FUNCTION suppress_redundant_updates_trigger()');
+	is(error_of($node, 'his', "INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('order', 'OR', 2, 2); SELECT * FROM snowflake_key_formats",
+			extra_params => [ '-U', 'nobody' ])->{sqlstate}, '', 'the owner of a database has formats of keys');
+	$node->safe_psql('his', 'DROP EXTENSION snowflake CASCADE', extra_params => [ '-U', 'nobody' ]);
+	$node->safe_psql('postgres', 'DROP DATABASE his');
+}
+
+#
+# In the way
+#
+my $ours = $node->safe_psql('postgres', <<SQL);
+SELECT replace(json_agg(json_build_object('name', p.proname, 'types',
+    (SELECT array_agg(t.typname ORDER BY a.n) FROM unnest(p.proargtypes) WITH ORDINALITY a (type, n) JOIN pg_type t ON t.oid = a.type)))::text, chr(10), ' ')
+FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
+WHERE p.pronargs > 0 AND NOT 'internal'::regtype = ANY (p.proargtypes)
+SQL
+$node->safe_psql('postgres', 'DROP EXTENSION snowflake, snowflake_registry, snowflake_segments, snowflake_home');
+$node->safe_psql('postgres', 'CREATE DATABASE victim');
+$hostile =~ s/\@ours\@/$ours/;
+$node->safe_psql('victim', $hostile);
+cmp_ok($node->safe_psql('victim', "SELECT count(*) FROM pg_proc WHERE proowner = 'somebody'::regrole"), '>', 5000, 'functions are in the way');
+$node->safe_psql('victim', <<'SQL');
+CREATE SCHEMA tables;
+CREATE TABLE tables.log (id bigint PRIMARY KEY, text text) PARTITION BY RANGE (id);
+CREATE TABLE tables.rest PARTITION OF tables.log DEFAULT;
+CREATE TABLE tables.customer (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text);
+CREATE TABLE tables.invoice (id serial PRIMARY KEY, customer integer REFERENCES tables.customer);
+INSERT INTO tables.log VALUES (1, 'one'), (2, 'two');
+INSERT INTO tables.customer (name) VALUES ('Ann'), ('Bob');
+INSERT INTO tables.invoice (customer) VALUES (1), (2), (2);
+CREATE DATABASE before TEMPLATE victim;
+ALTER DATABASE victim SET search_path = hostile, pg_catalog;
+SQL
+ran($node);
+
+# They are found where they are looked for.
+foreach my $sql ('SELECT 1 = 1', 'SELECT count(1)', "SELECT 'a'::text", 'SELECT relname FROM pg_class', "SELECT 1::numeric / 1::bigint",
+	"SELECT hostile.snowflake_segments_arrive(NULL)")
+{
+	error_of($node, 'victim', $sql);
+	like(ran($node), qr/^(operator|function|type|relation) /, "in the way of: $sql");
+}
+
+# What ours is made of: nothing of somebody's.
+sub made_of
+{
+	my ($dbname) = @_;
+
+	return $node->safe_psql($dbname, <<'SQL');
+SET search_path = pg_catalog;
+WITH theirs (classid, objid) AS (
+    SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proowner = 'somebody'::regrole
+    UNION ALL SELECT 'pg_operator'::regclass, oid FROM pg_operator WHERE oprowner = 'somebody'::regrole
+    UNION ALL SELECT 'pg_type'::regclass, oid FROM pg_type WHERE typowner = 'somebody'::regrole
+    UNION ALL SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relowner = 'somebody'::regrole
+    UNION ALL SELECT 'pg_rewrite'::regclass, r.oid FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE c.relowner = 'somebody'::regrole
+    UNION ALL SELECT 'pg_constraint'::regclass, c.oid FROM pg_constraint c JOIN pg_type t ON t.oid = c.contypid WHERE t.typowner = 'somebody'::regrole)
+SELECT DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid) || ' uses ' || pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid)
+FROM pg_depend d
+WHERE (d.refclassid, d.refobjid) IN (SELECT * FROM theirs) AND (d.classid, d.objid) NOT IN (SELECT * FROM theirs)
+ORDER BY 1
+SQL
+}
+
+# Created by a superuser, and for the trusted one by the owner of the database,
+# whose schema it is.
+$node->safe_psql('postgres', 'ALTER DATABASE before OWNER TO somebody');
+$node->safe_psql('before', 'SET search_path = hostile, pg_catalog; CREATE EXTENSION snowflake SCHEMA hostile', extra_params => [ '-U', 'somebody' ]);
+is(ran($node), '', 'snowflake, created by the owner of the database: nothing ran');
+is(made_of('before'), '', 'snowflake, created by the owner of the database: nothing is in it');
+foreach my $extension ('snowflake', 'snowflake_registry', 'snowflake_segments')
+{
+	$node->safe_psql('victim', "CREATE EXTENSION $extension SCHEMA hostile");
+	is(ran($node), '', "$extension, created by a superuser: nothing ran");
+}
+is(made_of('victim'), '', 'created by a superuser: nothing is in them');
+
+# The worker sets up the home database, whose search path is that.
+is($node->safe_psql('victim', 'SELECT hostile.snowflake_nextval() IS NULL'), 'f', 'an ID, the first');
+is(ran($node), '', 'the worker: nothing ran');
+is(made_of('victim'), '', 'made by the worker: nothing is in it');
+is(error_of($node, 'before', 'SELECT hostile.snowflake_nextval()', extra_params => [ '-U', 'somebody' ])->{message}, '', 'the owner of a database draws');
+
+# A table of somebody's, with functions that are silent for the owner alone:
+# snowflake_check() reads what is in it, and runs none of them.
+$node->safe_psql('victim', <<'SQL', extra_params => [ '-U', 'somebody' ]);
+SET search_path = pg_catalog;
+CREATE FUNCTION hostile.bait(what text) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_user OPERATOR(pg_catalog.<>) 'somebody' THEN
+        RAISE LOG 'HOSTILE: % of a table', what;
+    END IF;
+    RETURN true;
+END $$;
+CREATE TABLE hostile.baits (id bigint PRIMARY KEY DEFAULT hostile.snowflake_nextval(), n integer, CHECK (hostile.bait('check')));
+CREATE INDEX ON hostile.baits (hostile.bait('index'));
+CREATE INDEX ON hostile.baits (n) WHERE hostile.bait('predicate');
+INSERT INTO hostile.baits (n) SELECT generate_series(1, 1000);
+SQL
+ran($node);
+$node->safe_psql('victim', 'SELECT FROM hostile.baits');
+like(ran($node), qr/ of a table$/, 'a table of somebody: a query runs them');
+is($node->safe_psql('victim', q(SELECT detail FROM hostile.snowflake_check() WHERE "check" OPERATOR(pg_catalog.=) 'tables')),
+	'Columns of this database that draw snowflake IDs by default: 1. The last 100 IDs of each were looked at.',
+	'a table of somebody: snowflake_check() reads it');
+is(ran($node), '', 'a table of somebody: and runs nothing');
+
+# All functions, and all tables and views
+$node->safe_psql('victim', <<'SQL');
+INSERT INTO hostile.snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('order', 'OR', 2, 2);
+UPDATE hostile.snowflake_key_formats SET version = 1 WHERE name OPERATOR(pg_catalog.=) 'order';
+INSERT INTO hostile.snowflake_dumped_mark (mark, layout, epoch, backfilled)
+VALUES (pg_catalog.clock_timestamp(), 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00:00+00', 8);
+SQL
+is(ran($node), '', 'triggers: nothing ran');
+sub statement
+{
+	my ($function, @args) = @_;
+	my ($callee, $types) = $function =~ /^(\w+)\((.*)\)$/;
+	my @types = map { s/^(name|regclass|text|tstzrange|uuid)\b/pg_catalog.$1/r } split /,/, $types;
+
+	return "SELECT * FROM hostile.$callee("
+	  . join(', ', map { 'CAST(' . (defined $args[$_] ? "'$args[$_]'" : 'NULL') . " AS $types[$_])" } 0 .. $#args) . ')';
+}
+sub call
+{
+	my ($function, $args) = @_;
+	my $error = error_of($node, 'victim', 'SELECT hostile.snowflake_nextval(); ' . statement($function, @{$args}));
+
+	is("$error->{sqlstate} $error->{message}", ' ', "called: $function");
+	is(ran($node), '', "called: $function: nothing ran");
+	return;
+}
+# in this order, as tags are created first and dropped last
+call($_, $open{$_}) foreach sort keys %open;
+call($_, $closed{$_})
+  foreach sort { $b =~ /_create|_make/ <=> $a =~ /_create|_make/ || $a =~ /_drop|_remove/ <=> $b =~ /_drop|_remove/ || $a cmp $b } keys %closed;
+foreach my $relation (split /\n/, $node->safe_psql('victim', <<SQL))
+SET search_path = pg_catalog;
+SELECT c.oid::regclass FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid WHERE c.relkind <> 'i'
+SQL
+{
+	is(error_of($node, 'victim', "TABLE $relation")->{sqlstate}, '', "read: $relation");
+	is(ran($node), '', "read: $relation: nothing ran");
+}
+foreach my $sql (
+	"SELECT FROM tables.log WHERE id OPERATOR(hostile.<@) '[2024-05-01 10:00+00,2024-05-01 11:00+00)'::pg_catalog.tstzrange",
+	"SELECT * FROM hostile.snowflake_convert('tables.invoice'::pg_catalog.regclass, 'id'::pg_catalog.name)",
+	"SELECT * FROM hostile.snowflake_convert('tables.invoice'::pg_catalog.regclass, 'id'::pg_catalog.name, false)",
+	"SELECT * FROM hostile.snowflake_convert('tables.invoice'::pg_catalog.regclass, 'id'::pg_catalog.name, false, 'bigserial'::pg_catalog.text)",
+	"INSERT INTO tables.customer (name) VALUES ('Cid') RETURNING id",
+	'SELECT * FROM hostile.snowflake_check()')
+{
+	is(error_of($node, 'victim', $sql)->{message}, '', $sql);
+	is(ran($node), '', "nothing ran: $sql");
+}
+
+# What a server calls in its registry, in an order in which it works
+my @served = map {
+	my $name = $_;
+	grep { /^$name\b/ } keys %closed
+} qw(snowflake_lease_node snowflake_make_segment snowflake_take_segments snowflake_keep_segments snowflake_change_segment snowflake_remove_segment);
+
+# A server that has its number and its segments from there, as a role whose
+# search path is that schema, before "public".
+{
+	$node->safe_psql('victim', <<'SQL');
+ALTER ROLE server IN DATABASE victim SET search_path = hostile, public;
+SELECT hostile.snowflake_open_registry();
+SELECT hostile.snowflake_open_segments();
+SQL
+	$node->safe_psql('victim', "SET search_path = pg_catalog; GRANT EXECUTE ON FUNCTION hostile.$_ TO server") foreach @served;
+	my $other = PostgreSQL::Test::Cluster->new('other');
+	$other->init;
+	$other->append_conf('postgresql.conf', <<CONF);
+shared_preload_libraries = 'snowflake'
+snowflake.registry = '@{[ $node->connstr('victim') =~ s/'//gr ]} user=server'
+snowflake.max_wait = '20s'
+fsync = off
+CONF
+	$other->start;
+	$other->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+	is(error_of($other, 'postgres', $_)->{message}, '', "served: $_")
+	  foreach ('SELECT snowflake_nextval()', "SELECT snowflake_segment_create('other')", "SELECT snowflake_segment_nextval('other', 5)",
+		"SELECT snowflake_segment_alter('other', step => 10)", "SELECT snowflake_segment_drop('other')", "SELECT snowflake_segment_create('rest')",
+		"SELECT snowflake_segment_nextval('rest')");
+	$other->stop;
+	is($node->safe_psql('victim', 'SELECT pg_catalog.count(*) FROM hostile.snowflake_segment_kept'), '1', 'served: a rest is kept');
+	is(ran($node), '', 'served: nothing ran');
+}
+
+# Temporary tables of who calls what is SECURITY DEFINER come before all others
+# in its search path.
+is(error_of($node, 'victim', join(';', 'SET search_path = pg_temp, hostile, public',
+		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_lease snowflake_registry snowflake_segment snowflake_segment_kept snowflake_segment_place pg_database pg_extension)),
+		map { statement($_, @{ $closed{$_} }) } @served), extra_params => [ '-U', 'server' ])->{message},
+	'', 'called with temporary tables in the way');
+is(ran($node), '', 'called with temporary tables in the way: nothing ran');
+
+# Objects of the same names that were there before are not taken over.
+foreach my $premade (
+	'FUNCTION snowflake_nextval() RETURNS bigint RETURN 1',
+	'TABLE snowflake_key_formats (name text)',
+	'VIEW pg_stat_snowflake AS SELECT 1',
+	'TABLE snowflake_dumped_mark ()',
+	'OPERATOR <@ (LEFTARG = bigint, RIGHTARG = tstzrange, FUNCTION = premade.inside)')
+{
+	my ($kind, $name) = $premade =~ /^(\w+) (\S+)/;
+
+	$node->safe_psql('postgres', "CREATE SCHEMA premade; CREATE FUNCTION premade.inside(bigint, tstzrange) RETURNS boolean RETURN true; CREATE "
+		. $premade =~ s/^(\w+) /$1 premade./r);
+	like(error_of($node, 'postgres', 'CREATE EXTENSION snowflake SCHEMA premade')->{sqlstate}, qr/^42(723|P07|710)$/,
+		"there before, and not taken over: $kind $name");
+	# nor by moving there
+	like(error_of($node, 'postgres', 'CREATE EXTENSION snowflake SCHEMA public; ALTER EXTENSION snowflake SET SCHEMA premade')->{sqlstate}, qr/^(42723|42P07|42710|23505)$/,
+		"there before, and not moved over: $kind $name");
+}
+continue
+{
+	$node->safe_psql('postgres', 'DROP EXTENSION IF EXISTS snowflake; DROP SCHEMA premade CASCADE');
+}
+is(error_of($node, 'victim', 'ALTER EXTENSION snowflake UPDATE')->{sqlstate}, '', 'ALTER EXTENSION UPDATE');
+is(ran($node), '', 'ALTER EXTENSION UPDATE: nothing ran');
+$node->safe_psql('victim', 'CREATE SCHEMA quiet; ALTER EXTENSION snowflake SET SCHEMA quiet; ALTER EXTENSION snowflake SET SCHEMA hostile');
+is(ran($node), '', 'ALTER EXTENSION SET SCHEMA: nothing ran');
+$node->stop;
+
+# A schema that is there before the worker makes its own: no IDs, and nothing of it runs.
+{
+	my $first = PostgreSQL::Test::Cluster->new('first');
+	$first->init;
+	$first->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'\nsnowflake.node_id = 1\nsnowflake.max_wait = '500ms'\nfsync = off\n");
+	$first->start;
+	$first->safe_psql('postgres', <<'SQL');
+CREATE ROLE somebody LOGIN;
+GRANT CREATE ON DATABASE postgres TO somebody;
+CREATE EXTENSION snowflake;
+SQL
+	$first->safe_psql('postgres', <<'SQL', extra_params => [ '-U', 'somebody' ]);
+CREATE SCHEMA snowflake_home;
+CREATE FUNCTION snowflake_home.fire() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RAISE LOG ''HOSTILE: mark''; RETURN 0; END';
+CREATE VIEW snowflake_home.mark AS SELECT snowflake_home.fire() AS last_value;
+CREATE TABLE snowflake_home.backfill (stretch bigint, used bigint);
+SQL
+	$log_at = 0;
+	my $error = error_of($first, 'postgres', 'SELECT snowflake_nextval()');
+	is($error->{sqlstate}, '55000', 'a schema in the way of the worker: no ID');
+	like($error->{detail}, qr/schema "snowflake_home" already exists/, 'a schema in the way of the worker: that is what is said');
+	is(ran($first), '', 'a schema in the way of the worker: nothing ran');
+	$first->safe_psql('postgres', 'SET client_min_messages = warning; DROP SCHEMA snowflake_home CASCADE');
+	is($first->safe_psql('postgres', 'SELECT snowflake_nextval() > 0'), 't', 'when it is gone, IDs flow');
+
+	# segments that somebody serves at home
+	$first->safe_psql('postgres', 'CREATE SCHEMA theirs; CREATE EXTENSION snowflake_segments SCHEMA theirs', extra_params => [ '-U', 'somebody' ]);
+	$error = error_of($first, 'postgres', "SELECT snowflake_segment_create('a')");
+	like("$error->{message} $error->{detail}", qr/does not belong to a superuser/, 'segments of somebody in the home database are not used');
+	$first->stop;
+}
+
+done_testing();

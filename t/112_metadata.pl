@@ -1,0 +1,117 @@
+
+# What packages say of themselves: META.json by PGXN's specification (1.0.0),
+# and the same names and versions in the Makefile, the control files, and what
+# the packages for Debian and RPM are made of.
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use File::Basename qw(basename dirname);
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $top = dirname(dirname(abs_path(__FILE__)));
+
+# A semantic version, and one of the specification's terms
+my $number = qr/(?:0|[1-9]\d*)/;
+my $semver = qr/\A$number\.$number\.$number(?:-[0-9A-Za-z.-]+)?\z/;
+my $term = qr/\A[^\s\/\\\p{Cntrl}]{2,}\z/;
+
+sub file { return slurp_file("$top/$_[0]"); }
+
+# What a pattern finds in a file
+sub found
+{
+	my ($name, $pattern) = @_;
+
+	return file($name) =~ $pattern ? $1 : "nothing in $name";
+}
+
+my $meta = eval { decode_json(file('META.json')) };
+ok($meta, 'META.json is JSON') or BAIL_OUT($@);
+
+#
+# Fields that have to be there
+#
+foreach my $field (qw(name version abstract maintainer license provides meta-spec))
+{
+	ok(defined $meta->{$field} && length $meta->{$field}, "there is $field");
+}
+my $known = join '|', qw(abstract description generated_by license maintainer
+  meta-spec name no_index prereqs provides release_status resources tags version);
+like($meta->{name}, $term, 'name');
+like($meta->{version}, $semver, 'version');
+is($meta->{'meta-spec'}{version}, '1.0.0', 'version of the specification');
+like($meta->{license}, qr/\A(?:postgresql|bsd|mit|apache_2_0|gpl_[23]|open_source)\z/,
+	'license is one of its words');
+like($meta->{release_status}, qr/\A(?:stable|testing|unstable)\z/,
+	'release status');
+is(ref $meta->{tags}, 'ARRAY', 'tags are a list');
+like($_, qr/\A[^\/\\\p{Cntrl}]{2,255}\z/, "tag $_") foreach @{ $meta->{tags} };
+is_deeply(
+	[
+		grep { !/\A(?:$known|x_\w+)\z/i } keys %$meta
+	],
+	[],
+	'no field is unknown');
+
+my $requires = $meta->{prereqs}{runtime}{requires};
+is_deeply([ keys %{ $meta->{prereqs} } ], ['runtime'], 'prerequisites to run');
+like($requires->{PostgreSQL}, $semver, 'of PostgreSQL');
+
+#
+# The extensions
+#
+my @controls = map { basename($_, '.control') } sort glob "$top/*.control";
+is_deeply([ sort keys %{ $meta->{provides} } ],
+	\@controls, 'there is a control file for each extension');
+is(found('Makefile', qr/^EXTENSION = (.*)$/m),
+	"@controls", 'and all are in the Makefile');
+is( found('Makefile', qr/^DATA = (.*)$/m),
+	join(' ', map { basename($_) } sort glob "$top/*--*.sql"),
+	'and all scripts');
+foreach my $name (@controls)
+{
+	my $provided = $meta->{provides}{$name};
+	my $version = found("$name.control", qr/^default_version = '(.*)'$/m);
+
+	like($name, $term, 'name of an extension');
+	like($provided->{version}, $semver, "$name: version");
+
+	# PostgreSQL's own versions may do without the last part.
+	is($provided->{version}, $version =~ /\A\d+\.\d+\z/ ? "$version.0" : $version,
+		"$name: it is that of the control file");
+	is($provided->{file}, "$name--$version.sql", "$name: install script");
+	ok(-f "$top/$provided->{$_}", "$name: $provided->{$_} is there")
+	  foreach qw(file docfile);
+	ok(length $provided->{abstract}, "$name: abstract");
+}
+
+#
+# The packages
+#
+is(found('debian/changelog', qr/\Asnowflake \((.*)-\d+\)/),
+	$meta->{version}, "version of Debian's packages");
+is(found('packaging/snowflake.spec', qr/^Version:\s+(.*)$/m),
+	$meta->{version}, 'version of RPM packages');
+is(found('packaging/snowflake.spec', qr/^%changelog\n.* - (.*)-/m),
+	$meta->{version}, 'and of the last change in them');
+is($requires->{PostgreSQL},
+	found('debian/pgversions', qr/^(\d+)\+$/m) . '.0.0', 'oldest server');
+
+# debian/control is of the server version in Debian's development.
+my $control = file('debian/control');
+my ($major) = $control =~ /^Package: postgresql-(\d+)-snowflake$/m;
+is($control, file('debian/control.in') =~ s/PGVERSION/$major/gr,
+	'debian/control is up to date with debian/control.in');
+
+my $names_other = qr/pgEdge's\s+extension\s+of\s+the\s+same\s+name/;
+like($meta->{description}, $names_other, 'META.json names the other extension');
+like(file('packaging/snowflake.spec'), qr/^Conflicts:\s+pgedge-snowflake_/m,
+	'RPM packages are in conflict with it');
+like($control, qr/^Conflicts:\n pgedge-postgresql-$major-snowflake,$/m,
+	"Debian's packages too");
+
+done_testing();
