@@ -93,6 +93,29 @@ sub seen_in_activity
 	return;
 }
 
+# End sessions as soon as the worker waits for a lock, which it does for half a
+# second only: so it is the server that looks.  To be called before it begins.
+sub terminate_at_lock
+{
+	my ($node, $condition) = @_;
+	my $psql = start_sql($node, <<SQL);
+SET application_name = 'terminator';
+DO \$\$
+BEGIN
+    LOOP
+        PERFORM pg_stat_clear_snapshot();
+        EXIT WHEN EXISTS (SELECT FROM pg_stat_activity
+                          WHERE backend_type = 'snowflake worker' AND wait_event_type = 'Lock');
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE $condition;
+END \$\$;
+SQL
+
+	seen_in_activity($node, 1, "application_name = 'terminator' AND wait_event = 'PgSleep'");
+	return $psql;
+}
+
 # Wait until the second buffer is there.
 sub wait_next
 {
@@ -408,18 +431,18 @@ $tests{waits} = sub {
 
 	# The worker is at it, when who has asked ends, and then when it ends itself.
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
+	my $terminator = terminate_at_lock($node, "application_name = 'asker'");
 	my $asker = start_sql($node, "SET application_name = 'asker'; SET snowflake.max_wait = '60s'; SELECT snowflake_segment_create('gone');");
-	seen_in_activity($node, 1, "backend_type = 'snowflake worker' AND wait_event_type = 'Lock'");
-	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'asker'");
+	is((finish_sql($terminator))[1], '', 'the worker waits for a lock');
 	is(psql_error((finish_sql($asker))[1])->{sqlstate}, '57P01', 'terminated in the middle of a create');
 	$locker->query_safe('COMMIT');
 	$session->query_safe("SET snowflake.max_wait = '60s'");
 	is($session->query_safe("SELECT snowflake_segment_create('gone too', 5)"), '', 'the next one is not disturbed');
 	is(of_tag($node, 'max_id', 'gone too'), '4', 'and gets its own answer');
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
+	$terminator = terminate_at_lock($node, "pid = $worker");
 	my $left_alone = start_sql($node, "SELECT snowflake_segment_create('left alone');");
-	seen_in_activity($node, 1, "backend_type = 'snowflake worker' AND wait_event_type = 'Lock'");
-	kill 'TERM', $worker;
+	is((finish_sql($terminator))[1], '', 'the worker waits for a lock again');
 	$error = psql_error((finish_sql($left_alone))[1]);
 	is("$error->{sqlstate} $error->{message} $error->{hint}", '57P01 could not create segment tag "left alone": the background worker has ended It may have been done all the same.', 'the worker ends in the middle of it');
 	$locker->query_safe('COMMIT');
