@@ -125,7 +125,7 @@ pgbench_tps() { sed -n 's/^tps = \([0-9.]*\) .*/\1/p' "$work/pgbench.log"; }
 run_conditions() {
 	cat <<-TEXT
 		- $(date -u '+%Y-%m-%d %H:%M UTC')${quick:+, a smoke run: the figures mean nothing}
-		- $(lscpu | sed -n 's/^Model name: *//p' | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
+		- $({ sed -n 's/^model name[^:]*: //p' /proc/cpuinfo; lscpu 2>/dev/null | sed -n 's/^ *Model name: *//p'; } | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
 			awk -v load="$load" 'BEGIN {if (load + 0 > 0.5) printf ": others were at work, speeds are off"}')
 		- $(uname -sr | cut -d - -f 1), $(gcc --version | head -n 1)
 		- PostgreSQL $(sql -c "SHOW server_version"), snowflake $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'snowflake'"), revision $(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown); $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); else the defaults
