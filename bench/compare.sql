@@ -169,10 +169,12 @@ $$;
 
 -- Where another key is better than snowflake in every round, and by 2% or more.
 CREATE VIEW loss AS
-SELECT section, measure, candidate, measure_ord, s.ord, value, ratio, ratio_min, ratio_max
-FROM summary AS s JOIN candidate AS c ON c.name = candidate
-WHERE c.sections <> '{calls}' AND section <> 'ids'
-  AND CASE better WHEN 'low' THEN ratio_max < 1 AND ratio <= 0.98 ELSE ratio_min > 1 AND ratio >= 1.02 END;
+SELECT s.section, s.measure, s.candidate, s.measure_ord, s.ord, s.value, base.value AS base, s.ratio
+FROM summary AS s
+     JOIN summary AS base ON (base.section, base.measure, base.candidate) = (s.section, s.measure, 'snowflake')
+     JOIN candidate AS c ON c.name = s.candidate
+WHERE c.sections <> '{calls}' AND s.section <> 'ids'
+  AND CASE s.better WHEN 'low' THEN s.ratio_max < 1 AND s.ratio <= 0.98 ELSE s.ratio_min > 1 AND s.ratio >= 1.02 END;
 
 -- The most important of all, in one table.
 CREATE VIEW glance AS

@@ -236,10 +236,10 @@ The table has no column \`created_at\` where the key has the time."
 
 		## Where another key is better
 
-		In every round, and by 2% or more in the median. The figure, and that of snowflake:
+		In every round, and by 2% or more in the median. Its figure, that of snowflake, and the ratio:
 
 	TEXT
-	sql_table -c "SELECT candidate AS key, section, measure, readable(value) AS figure, readable(value / nullif(ratio, 0)) AS snowflake
+	sql_table -c "SELECT candidate AS key, section, measure, readable(value) AS figure, readable(base) AS snowflake, readable(ratio) AS ratio
 		FROM loss ORDER BY measure_ord, ord"
 }
 

@@ -59,8 +59,8 @@ bigserial|4|70|3.000
 UUIDv4|4|17|0.725
 plpgsql snowflake|4|1|0.075
 TEXT
-is(query('SELECT candidate, measure FROM loss'),
-	'UUIDv4|ns a call', 'better in every round, which one that is so in three of four is not');
+is(query('SELECT candidate, measure, value, base, ratio FROM loss'),
+	'UUIDv4|ns a call|17|25|0.725', 'better in every round, which one that is so in three of four is not');
 
 my $table = query("SELECT table_query('calls', 'values')");
 is( query($table), <<'TEXT' =~ s/\n\z//r, 'as a table');
