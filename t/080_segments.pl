@@ -417,7 +417,7 @@ $tests{waits} = sub {
 	is($session->query_safe("SELECT snowflake_segment_create('gone too', 5)"), '', 'the next one is not disturbed');
 	is(of_tag($node, 'max_id', 'gone too'), '4', 'and gets its own answer');
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
-	my $left_alone = start_sql($node, "SELECT snowflake_segment_create('left alone');");
+	my $left_alone = start_sql($node, "SET snowflake.max_wait = '60s'; SELECT snowflake_segment_create('left alone');");
 	seen_in_activity($node, 1, "backend_type = 'snowflake worker' AND wait_event_type = 'Lock'");
 	kill 'TERM', $worker;
 	$error = psql_error((finish_sql($left_alone))[1]);
