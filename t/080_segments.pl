@@ -441,7 +441,7 @@ $tests{waits} = sub {
 	is(of_tag($node, 'max_id', 'gone too'), '4', 'and gets its own answer');
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
 	$terminator = terminate_at_lock($node, "pid = $worker");
-	my $left_alone = start_sql($node, "SELECT snowflake_segment_create('left alone');");
+	my $left_alone = start_sql($node, "SET snowflake.max_wait = '60s'; SELECT snowflake_segment_create('left alone');");
 	is((finish_sql($terminator))[1], '', 'the worker waits for a lock again');
 	$error = psql_error((finish_sql($left_alone))[1]);
 	is("$error->{sqlstate} $error->{message} $error->{hint}", '57P01 could not create segment tag "left alone": the background worker has ended It may have been done all the same.', 'the worker ends in the middle of it');
