@@ -7,7 +7,8 @@
 # --keep leaves the work folder, with logs and differences, and says where.
 # --servers runs all of it on further server versions too, at the same time,
 # each in a throwaway root of the Debian release that has it (needs root).
-# --no-models leaves out t/030_model.pl, which is the same on each version.
+# --server-only leaves out the models, the fuzzer and the benchmark, which are
+# the same on each version.
 # --packages builds, installs and tests the Debian packages (package.sh).
 # --checks looks with compilers, sanitizer, assertions and valgrind (checks.sh).
 # With TAP tests named (t/001_settings.pl ...), runs only those.
@@ -19,7 +20,8 @@
 keep=
 servers=()
 packages=
-models=yes
+apart='030_model|054_fuzz|120_bench'
+server_only=
 checks=
 beside=()
 beside_pid=()
@@ -27,7 +29,7 @@ tap=()
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
-		--no-models) models= ;;
+		--server-only) server_only=yes ;;
 		--packages) packages=yes ;;
 		--checks) checks=yes ;;
 		--servers=*) IFS=, read -r -a servers <<<"${arg#*=}" ;;
@@ -96,7 +98,7 @@ run_elsewhere() {
 		return 0
 	fi
 	copy_sources as_root "$root/snowflake" &&
-		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh --no-models "${tap[@]}"
+		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh --server-only "${tap[@]}"
 }
 for major in "${servers[@]}"; do
 	begin "PostgreSQL $major" run_elsewhere "$major"
@@ -133,7 +135,7 @@ fi
 
 if [ ${#tap[@]} -eq 0 ]; then
 	for test in "$source"/t/*.pl; do
-		[[ -z $models && $test == */030_model.pl ]] || tap+=("$test")
+		[[ $server_only && $test =~ /($apart)\.pl$ ]] || tap+=("$test")
 	done
 fi
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring"
