@@ -7,8 +7,10 @@
 # --keep leaves the work folder, with logs and differences, and says where.
 # --servers runs all of it on further server versions too, at the same time,
 # each in a throwaway root of the Debian release that has it (needs root).
-# --server-only leaves out the models, the fuzzer and the benchmark, which are
-# the same on each version.
+# There the models, the fuzzer and the benchmark, which are the same on each
+# version, are left out (--server-only), of one not yet released also the tests
+# that take long (--short), and the order is another one (--rotate=1/3: begin
+# after a third), so that what needs the whole machine does not coincide.
 # --packages builds, installs and tests the Debian packages (package.sh).
 # --checks looks with compilers, sanitizer, assertions and valgrind (checks.sh).
 # With TAP tests named (t/001_settings.pl ...), runs only those.
@@ -21,7 +23,9 @@ keep=
 servers=()
 packages=
 apart='030_model|054_fuzz|120_bench'
-server_only=
+long='003|01.|02[0236]|05[013]|06[03]|07.|08.|100'
+left_out=
+rotate=0/1
 checks=
 beside=()
 beside_pid=()
@@ -29,7 +33,9 @@ tap=()
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
-		--server-only) server_only=yes ;;
+		--server-only) left_out+="|$apart" ;;
+		--short) left_out+="|$long" ;;
+		--rotate=*) rotate=${arg#*=} ;;
 		--packages) packages=yes ;;
 		--checks) checks=yes ;;
 		--servers=*) IFS=, read -r -a servers <<<"${arg#*=}" ;;
@@ -89,19 +95,22 @@ begin() {
 
 # All of this on another server version, in a root of its own.
 run_elsewhere() {
-	local major=$1 root=$work/roots/$1
+	local major=$1 root=$work/roots/$1 options=(--server-only "--rotate=$2")
 
 	make_root "$root" "$(suite_of "$major")" || return
-	if [ "$(suite_of "$major")" = experimental ] &&
-		! in_root "$root" apt-get install -s -qq "postgresql-server-dev-$major"; then
-		say "SKIPPED: the packages of PostgreSQL $major do not install"
-		return 0
+	if [ "$(suite_of "$major")" = experimental ]; then
+		options+=(--short)
+		in_root "$root" apt-get install -s -qq "postgresql-server-dev-$major" || {
+			say "SKIPPED: the packages of PostgreSQL $major do not install"
+			return 0
+		}
 	fi
 	copy_sources as_root "$root/snowflake" &&
-		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh --server-only "${tap[@]}"
+		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh "${options[@]}" "${tap[@]}"
 }
 for major in "${servers[@]}"; do
-	begin "PostgreSQL $major" run_elsewhere "$major"
+	begin "PostgreSQL $major" run_elsewhere "$major" \
+		"$((${#beside[@]} + 1))/${#servers[@]}"
 done
 [ -z "$packages" ] || begin packages "$repo/scripts/package.sh" --work="$work/roots/packages"
 [ -z "$checks" ] || begin checks "$repo/scripts/checks.sh"
@@ -135,8 +144,10 @@ fi
 
 if [ ${#tap[@]} -eq 0 ]; then
 	for test in "$source"/t/*.pl; do
-		[[ $server_only && $test =~ /($apart)\.pl$ ]] || tap+=("$test")
+		[[ -n $left_out && ${test##*/} =~ ^(${left_out#|}) ]] || tap+=("$test")
 	done
+	begin_at=$((${#tap[@]} * $rotate))
+	tap=("${tap[@]:begin_at}" "${tap[@]:0:begin_at}")
 fi
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring"
 	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_NO_PACKAGE="$no_package")
