@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Run all tests on throwaway servers: pg_regress, isolation, TAP.
 #
-#   scripts/test.sh [--keep] [--servers=17,18] [--packages] [--checks]
+#   scripts/test.sh [--keep] [--servers=17,18] [--short] [--packages] [--checks]
 #                   [TAP test ...]
 #
 # --keep leaves the work folder, with logs and differences, and says where.
 # --servers runs all of it on further server versions too, at the same time,
 # each in a throwaway root of the Debian release that has it (needs root).
 # There the models, the fuzzer and the benchmark, which are the same on each
-# version, are left out (--server-only), of one not yet released also the tests
-# that take long (--short), and the order is another one (--rotate=1/3: begin
-# after a third), so that what needs the whole machine does not coincide.
+# version, are left out (--leave-out=REGEX), of one not yet released and with
+# --short also the tests that take long, and the order is another one
+# (--rotate=1/3: begin after a third), so that what needs the whole machine does
+# not coincide.
 # --packages builds, installs and tests the Debian packages (package.sh).
 # --checks looks with compilers, sanitizer, assertions and valgrind (checks.sh).
 # With TAP tests named (t/001_settings.pl ...), runs only those.
@@ -23,7 +24,8 @@ keep=
 servers=()
 packages=
 apart='030_model|054_fuzz|120_bench'
-long='003|01.|02[0236]|05[013]|06[03]|07.|08.|100'
+long='003|01.|02[0236]|05[013]|06[023]|07.|08.|100'
+short=
 left_out=
 rotate=0/1
 checks=
@@ -33,8 +35,8 @@ tap=()
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
-		--server-only) left_out+="|$apart" ;;
-		--short) left_out+="|$long" ;;
+		--short) short=yes ;;
+		--leave-out=*) left_out=${arg#*=} ;;
 		--rotate=*) rotate=${arg#*=} ;;
 		--packages) packages=yes ;;
 		--checks) checks=yes ;;
@@ -60,7 +62,13 @@ clang=$(dpkg-query -W -f '${Depends}' "postgresql-server-dev-$pg_major" |
 [ -z "$clang" ] || install_packages "libclang-rt-$clang-dev"
 
 # Is this TAP test among those to run?
-wanted() { [ ${#tap[@]} -eq 0 ] || [[ ${tap[*]} == *"$1"* ]]; }
+wanted() {
+	if [ ${#tap[@]} -eq 0 ]; then
+		[[ -z $left_out || ! $(basename "$repo"/t/*_"$1".pl) =~ ^($left_out) ]]
+	else
+		[[ ${tap[*]} == *"$1"* ]]
+	fi
+}
 
 finish() {
 	set +e
@@ -95,18 +103,20 @@ begin() {
 
 # All of this on another server version, in a root of its own.
 run_elsewhere() {
-	local major=$1 root=$work/roots/$1 options=(--server-only "--rotate=$2")
+	local major=$1 rotate=$2 root=$work/roots/$1 leave_out=$apart
 
 	make_root "$root" "$(suite_of "$major")" || return
+	[ -z "$short" ] || leave_out+="|$long"
 	if [ "$(suite_of "$major")" = experimental ]; then
-		options+=(--short)
+		leave_out="$apart|$long"
 		in_root "$root" apt-get install -s -qq "postgresql-server-dev-$major" || {
 			say "SKIPPED: the packages of PostgreSQL $major do not install"
 			return 0
 		}
 	fi
 	copy_sources as_root "$root/snowflake" &&
-		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh "${options[@]}" "${tap[@]}"
+		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh \
+			--leave-out="$leave_out" --rotate="$rotate" "${tap[@]}"
 }
 for major in "${servers[@]}"; do
 	begin "PostgreSQL $major" run_elsewhere "$major" \
@@ -144,7 +154,7 @@ fi
 
 if [ ${#tap[@]} -eq 0 ]; then
 	for test in "$source"/t/*.pl; do
-		[[ -n $left_out && ${test##*/} =~ ^(${left_out#|}) ]] || tap+=("$test")
+		[[ -n $left_out && ${test##*/} =~ ^($left_out) ]] || tap+=("$test")
 	done
 	begin_at=$((${#tap[@]} * $rotate))
 	tap=("${tap[@]:begin_at}" "${tap[@]:0:begin_at}")
