@@ -41,12 +41,13 @@ host all app 127.0.0.1/32 trust
 HBA
 $node->reload;
 
-# A database that belongs to the clients' role, as it does in applications.
+# A database that belongs to the clients' role, as it does in applications, and
+# has their encoding, whatever the locale is here.
 sub new_database
 {
 	my ($name) = @_;
 
-	$node->safe_psql('postgres', "CREATE DATABASE $name OWNER app");
+	$node->safe_psql('postgres', "CREATE DATABASE $name OWNER app TEMPLATE template0 ENCODING 'UTF8'");
 	return $name;
 }
 
