@@ -40,8 +40,11 @@ home_commit(void)
 
 	/*
 	 * The wait for a synchronous standby is cut short when the worker is told
-	 * to end.  Then it ends here: what is not durable is not published.
+	 * to end, and when the postmaster dies, which sets ProcDiePending alone.
+	 * Then it ends here: what is not durable is not published.
 	 */
+	if (ProcDiePending)
+		InterruptPending = true;
 	CHECK_FOR_INTERRUPTS();
 	home_idle();
 }
