@@ -228,10 +228,7 @@ sleep_and_check(long timeout_ms)
 	wait_for_events(timeout_ms);
 	ResetLatch(MyLatch);
 
-	/* quietly, where it is nothing to tell of */
-	if (ProcDiePending && server_is_stopping())
-		proc_exit(0);
-	CHECK_FOR_INTERRUPTS();
+	/* first, as a shutdown that was requested after it is to heed it */
 	if (ConfigReloadPending)
 	{
 		char	   *registry = pstrdup(snowflake_registry);
@@ -245,6 +242,11 @@ sleep_and_check(long timeout_ms)
 		}
 		pfree(registry);
 	}
+
+	/* quietly, where it is nothing to tell of */
+	if (ProcDiePending && server_is_stopping())
+		proc_exit(0);
+	CHECK_FOR_INTERRUPTS();
 }
 
 /*
