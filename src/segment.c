@@ -25,7 +25,9 @@
  * numbers.  So a registry that was promoted, and may have lost the last
  * segments that it gave out, can wait for so long, until each server has either
  * told it of them or stopped.  (What a server has taken of them that crashes
- * before it could tell, it cannot know.)  See snowflake_segments--1.0.sql.
+ * before it could tell, it cannot know; nor what a backend still takes that was
+ * kept from going on when it had looked at the time.)  See
+ * snowflake_segments--1.0.sql.
  *
  * Locking: see shmem.h.
  *
