@@ -135,7 +135,7 @@ like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'),
 
 # A reload leaves what is fixed as it is, and says so.
 configure("snowflake.layout = 'time:50'\nsnowflake.node_id = 2\nsnowflake.clock = logical\nsnowflake.max_drift = '3s'");
-$node->reload;
+reload_node($node);
 ok( $node->poll_query_until(
 		'postgres', "SHOW snowflake.max_drift", '3s'),
 	'max_drift is changed by a reload');
@@ -479,7 +479,7 @@ is($node->safe_psql('other', "SELECT snowflake_compose('2021-02-23 15:32:04.056+
 	'152075078181383514', 'putting together works');
 # by the server's configured layout and epoch
 configure("snowflake.layout = 'time:41 node:10 sequence:12'\nsnowflake.epoch = '2020-01-01 00:00:00+00'");
-$node->reload;
+reload_node($node);
 ok($node->poll_query_until('postgres', 'SELECT (snowflake_parse(152075078181383514)).node', '782'),
 	'the configured layout counts without preload');
 # a dialect too, whatever else is read; but in a session that has the library
@@ -487,7 +487,7 @@ ok($node->poll_query_until('postgres', 'SELECT (snowflake_parse(1520750781813835
 my $session = session($node);
 is($session->query('SELECT (snowflake_parse(0)).ts'), '2020-01-01 00:00:00+00', 'a session');
 configure("snowflake.layout = 'discord'");
-$node->reload;
+reload_node($node);
 ok($node->poll_query_until('postgres', 'SELECT (snowflake_parse(175928847299117063)).ts', '2016-04-30 11:18:25.796+00'),
 	'a dialect without preload, with its epoch');
 is($node->safe_psql('postgres', "SELECT node, worker FROM snowflake_parse(152075078181383514, 'pgedge')"), '782|0',
@@ -497,14 +497,14 @@ is($session->query('SELECT node, worker, ts FROM snowflake_parse(175928847299117
 $session->quit;
 # and any clock will do
 configure("snowflake.layout = 'discord'\nsnowflake.clock = logical");
-$node->reload;
+reload_node($node);
 ok($node->poll_query_until('postgres', "SHOW snowflake.clock", 'logical'), 'another clock without preload');
 like(error_of('SELECT snowflake_nextval()'), qr/ERROR:  55000: snowflake must be loaded/, 'which is not read');
 like(error_of("SELECT snowflake_backfill('2021-01-01+00')"), qr/ERROR:  55000: snowflake must be loaded/, 'nor here');
 $node->safe_psql('other', "CREATE TABLE numbered (id bigserial); SELECT count(*) FROM snowflake_convert('numbered', 'id')");
 # which must be right there too
 configure("snowflake.layout = 'time:99'");
-$node->reload;
+reload_node($node);
 ok($node->poll_query_until('postgres', "SELECT current_setting('snowflake.layout', true)", 'time:99'), 'a wrong one');
 like(error_of('SELECT snowflake_parse(1)'), qr/ERROR:  22023: invalid value for parameter "snowflake.layout"/,
 	'is an error and not another layout');

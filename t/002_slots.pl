@@ -9,6 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+use FaultTest;
 use SnowflakeTest;
 
 my $node = snowflake_node('slots',
@@ -169,8 +170,8 @@ $victim = session($node);
 $last = $victim->query_safe($draw);
 $pid = $victim->query_safe('SELECT pg_backend_pid()');
 is(system($node->installed_command('pg_ctl'), 'kill', 'KILL', $pid), 0, 'a backend is killed');
-$node->poll_query_until('postgres',
-	"SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
+my $anew = "SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)";
+wait_for(sub { (try_sql($node, $anew) // '') eq 't' });
 ok($node->poll_query_until('postgres', 'SELECT sum(cardinality(pids)) = 0 FROM pg_stat_snowflake_slots'),
 	'shared memory is made anew');
 is(slots('count(*), count(last_id), count(last_ts)'), '31|0|0', 'with nothing drawn yet');

@@ -158,7 +158,7 @@ sub set_configuration
 {
 	my ($node, $name, $value, @sessions) = @_;
 	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
-	$node->reload;
+	reload_node($node);
 	$node->poll_query_until('postgres',
 		"SELECT current_setting('$name') = '$value'")
 	  or die "$name was not set";

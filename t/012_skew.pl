@@ -48,7 +48,7 @@ sub draw
 			"ALTER SYSTEM SET snowflake.$name = '$settings{$name}'");
 	}
 	$node->safe_psql('postgres', 'TRUNCATE drawn');
-	$node->reload;
+	reload_node($node);
 	foreach my $name (keys %settings)
 	{
 		$node->poll_query_until('postgres',

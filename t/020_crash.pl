@@ -139,7 +139,7 @@ sub reconfigure
 
 	$server->{node}->safe_psql('postgres',
 		join ';', map { "ALTER SYSTEM $_" } @settings);
-	$server->{node}->reload;
+	reload_node($server->{node});
 	return;
 }
 

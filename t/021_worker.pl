@@ -28,7 +28,7 @@ sub alter_system
 	my ($setting) = @_;
 
 	$node->safe_psql('postgres', "ALTER SYSTEM $setting");
-	$node->reload;
+	reload_node($node);
 	return;
 }
 
@@ -145,7 +145,7 @@ wait_drawn($draw, 100);
 	stops('synchronous_commit off for the database', qr/SyncRep/);
 
 	$node->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''");
-	$node->reload;
+	reload_node($node);
 	flows('synchronous standby');
 	$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET synchronous_commit');
 	alter_system(q(RESET synchronous_standby_names));

@@ -10,6 +10,7 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use POSIX qw(WNOHANG);
 use Time::HiRes qw(time usleep);
 
 use FaultTest;
@@ -81,7 +82,7 @@ sub make_synchronous
 
 	$primary->append_conf('postgresql.conf',
 		"synchronous_standby_names = '*'");
-	$primary->reload;
+	reload_node($primary);
 	$primary->poll_query_until('postgres',
 		"SELECT sync_state = 'sync' FROM pg_stat_replication")
 	  or die 'the standby is not synchronous';
@@ -96,7 +97,7 @@ sub disconnect
 	foreach my $standby (@standbys)
 	{
 		$standby->append_conf('postgresql.conf', "primary_conninfo = ''");
-		$standby->reload;
+		reload_node($standby);
 		$standby->poll_query_until('postgres',
 			'SELECT count(*) = 0 FROM pg_stat_wal_receiver')
 		  or die 'the standby is still connected';
@@ -163,7 +164,7 @@ sub set_max_drift
 
 	$node->safe_psql('postgres',
 		"ALTER SYSTEM SET snowflake.max_drift = '$value'");
-	$node->reload;
+	reload_node($node);
 	$node->poll_query_until('postgres', $show, $value)
 	  && wait_for(sub { $session->query_safe($show) eq $value })
 	  or die "max_drift is not $value";
@@ -310,7 +311,28 @@ foreach my $i (1 .. @rounds)
 		$primary->wait_for_catchup($standby, 'flush');
 	}
 
-	kill_primary($primary, $round{how});
+	if ($round{lost})
+	{
+		# The worker notices first, and must not take the end of its wait for
+		# an answer: who then wakes up would draw what the standby draws too.
+		my $worker = worker_pid($primary);
+		my @asleep = split /\n/, $primary->safe_psql('postgres',
+			"SELECT pid FROM pg_stat_activity WHERE application_name = 'draw'");
+		my $count = drawn_before($primary, $draw, $rows);
+
+		kill 'STOP', @asleep;
+		kill 'KILL', postmaster_pid($primary);
+		ok( wait_for(sub { waitpid $worker, WNOHANG; return !kill 0, $worker }),
+			"$name: the worker ends");
+		kill 'CONT', @asleep;
+		kill_primary($primary, $round{how});
+		is(drawn($draw) + drawn($rows), $count,
+			"$name: no ID is drawn after the death of the postmaster");
+	}
+	else
+	{
+		kill_primary($primary, $round{how});
+	}
 	my $killed = time();
 
 	# some that are there at the first moment

@@ -118,7 +118,7 @@ sub way_out
 	{
 		$node->safe_psql('postgres',
 			"ALTER SYSTEM SET snowflake.max_drift = '1d'");
-		$node->reload;
+		reload_node($node);
 		flows($node, $dbname, $ledger, "$name, max_drift raised",
 			ids => 30_000);
 	}

@@ -39,10 +39,27 @@ sub worker_use
 	return { ticks => $stat[11] + $stat[12], switches => $switches[0] + $switches[1] };
 }
 
+# The same, once it has done what there was to do.
+sub wait_idle
+{
+	my $use = worker_use();
+
+	wait_for(
+		sub {
+			my $before = $use->{switches};
+
+			sleep 1;
+			$use = worker_use();
+			return $use->{switches} == $before;
+		}) or die "the worker does not come to rest\n";
+	return $use;
+}
+
 # IDs were drawn, and then are no more
 $node->safe_psql('postgres', 'SELECT count(snowflake_nextval()) FROM generate_series(1, 1000)');
 $node->safe_psql('postgres', 'CHECKPOINT');
-my ($wal, $use) = (wal_position(), worker_use());
+my $use = wait_idle();
+my $wal = wal_position();
 note "idle: WAL at $wal, worker $use->{ticks} ticks, $use->{switches} switches";
 sleep $idle;
 my $after = worker_use();
@@ -57,7 +74,8 @@ $session->query_safe('SELECT snowflake_nextval()');
 my $reading = 'SELECT count(*) FROM pg_stat_snowflake_slots; SELECT snowflake_currval(); SELECT * FROM snowflake_layout(); SHOW snowflake.issued_until';
 # a first time, since from 19 on who reads a catalog may mark its pages, with WAL
 $session->query_safe($reading);
-($wal, $use) = (wal_position(), worker_use());
+$use = wait_idle();
+$wal = wal_position();
 $session->query_safe($reading) foreach 1 .. 10;
 sleep 3;
 is(wal_position(), $wal, 'reading: no WAL');

@@ -109,7 +109,8 @@ CONF
 	#
 	# Steps while sessions draw
 	#
-	my $draw = start_draw($node, sessions => 6, delay => 1);
+	my $draw = start_draw($node, sessions => 6, delay => 1,
+		max_wait => $system ? undef : '3s');
 	my $session = stay($node);
 	$goes_on->($draw, "$clock: at the start");
 

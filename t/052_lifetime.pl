@@ -196,6 +196,7 @@ CONF
 		'then there is an error');
 	is_ended($error, $layout, $end, 'of the end');
 	clock_at($end + 1);
+	wait_statements($node, $draw);
 	is(sqlstates($draw), '2200H', 'all sessions get it');
 	is(outside($draw, $layout->{last}), 0, 'no ID is negative, or past the end');
 	$ledger->add($draw);
@@ -374,7 +375,7 @@ is(warnings_at($year_ahead + 300 + 49 * 3600), 4, 'and then no other');
 #
 $node->safe_psql('postgres',
 	q(ALTER SYSTEM SET synchronous_standby_names = 'nobody'));
-$node->reload;
+reload_node($node);
 clock_at($year_ahead + 300 + 50 * 3600);
 my $psql = start_sql($node,
 	"SET snowflake.max_wait = '1h'; SELECT snowflake_nextval() > 0;");
@@ -391,7 +392,7 @@ like(
 	'of what keeps it');
 $node->safe_psql('postgres',
 	q(ALTER SYSTEM RESET synchronous_standby_names));
-$node->reload;
+reload_node($node);
 is(join('', finish_sql($psql)), 't', 'without one: IDs are drawn');
 is((check('mark'))[0], 'ok', 'and all is well');
 

@@ -222,7 +222,7 @@ $standby->start;
 $node->wait_for_catchup($standby);
 is(error_of($standby, "SELECT snowflake_backfill('2024-05-01+00')")->{sqlstate}, '25006', 'on a standby: an error');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = '*'");
-$node->reload;
+reload_node($node);
 $node->poll_query_until('postgres', "SELECT sync_state = 'sync' FROM pg_stat_replication")
   or die 'not synchronous';
 my $promoted = new_ledger();

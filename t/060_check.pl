@@ -42,7 +42,7 @@ sub with_settings
 
 	$node->safe_psql('postgres', "ALTER SYSTEM SET $_ = '$settings{$_}'")
 	  foreach sort keys %settings;
-	$node->reload;
+	reload_node($node);
 	foreach my $name (sort keys %settings)
 	{
 		$node->poll_query_until('postgres',

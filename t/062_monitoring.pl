@@ -314,19 +314,31 @@ command_ok([ $promtool, 'test', 'rules', "$dir/test.yml" ], 'promtool: the alert
 #
 # The exporter
 #
-my $exporter_port = PostgreSQL::Test::Cluster::get_free_port();
-my $scraped = "127.0.0.1:$exporter_port";
+my $scraped;
 
+# It takes a port that was free a moment ago, and another one where that no
+# longer is.
 sub start_exporter
 {
 	my ($server, $role) = @_;
 
 	local $ENV{DATA_SOURCE_NAME} = $server->connstr('postgres') . " user=$role";
-	my $process = start_process("$dir/exporter", $exporter,
-		"--web.listen-address=$scraped",
-		'--extend.query-path=monitoring/postgres_exporter.yml');
+	foreach (1 .. 3)
+	{
+		$scraped = '127.0.0.1:' . PostgreSQL::Test::Cluster::get_free_port();
+		my $process = start_process("$dir/exporter", $exporter,
+			"--web.listen-address=$scraped",
+			'--extend.query-path=monitoring/postgres_exporter.yml');
+		my $taken = 0;
+		my $answers = wait_for(sub {
+			$taken = slurp_file("$dir/exporter.err") =~ /address already in use/;
+			return $taken || $http->get("http://$scraped/")->{success};
+		});
 
-	return $process if wait_for(sub { $http->get("http://$scraped/")->{success} });
+		return $process if $answers && !$taken;
+		stop_process($process);
+		last unless $taken;
+	}
 	die 'the exporter does not start: ' . slurp_file("$dir/exporter.err");
 }
 

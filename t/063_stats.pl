@@ -279,10 +279,10 @@ $session->quit;
 #
 $reset_at = stat_of('stats_reset');
 $node->append_conf('postgresql.conf', 'restart_after_crash = on');
-$node->reload;
+reload_node($node);
 $session = session($node);
 kill 'KILL', $session->query_safe('SELECT pg_backend_pid()');
-ok($node->poll_query_until('postgres', "SELECT stats_reset > '$reset_at' FROM pg_stat_snowflake"),
+ok(wait_for(sub { (try_sql($node, "SELECT stats_reset > '$reset_at' FROM pg_stat_snowflake") // '') eq 't' }),
 	'after a crash: counters begin anew, and say since when');
 is(stat_of('issued, backends'), '0|0', 'at 0');
 

@@ -371,7 +371,7 @@ is(random_schedule(1500), '', 'clocks set at random: nobody gets what another ma
 #
 forget_all($registry);
 $registry->append_conf('postgresql.conf', "synchronous_commit = off\nwal_writer_delay = 10s");
-$registry->reload;
+reload_node($registry);
 $registry->poll_query_until('postgres', 'SHOW synchronous_commit', 'off');
 $registry->poll_query_until('postgres', 'SHOW wal_writer_delay', '10s');
 $registry->safe_psql('postgres', 'CREATE TABLE lost AS SELECT 1; CHECKPOINT');
@@ -385,7 +385,7 @@ start_node($registry);
 is($registry->safe_psql('postgres', 'SELECT state FROM snowflake_nodes'), 'released', 'and so is a release');
 is(ask($registry, 2), '1', 'a crash closes nothing');
 $registry->append_conf('postgresql.conf', 'synchronous_commit = on');
-$registry->reload;
+reload_node($registry);
 $registry->poll_query_until('postgres', 'SHOW synchronous_commit', 'on');
 
 #
@@ -405,7 +405,7 @@ $registry->wait_for_catchup($standby, 'replay');
 (undef, undef, $stderr) = $standby->psql('postgres', ask_sql($number, 3), extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 is(psql_error($stderr)->{sqlstate}, '55000', 'a standby gives nothing');
 $standby->append_conf('postgresql.conf', "primary_conninfo = ''");
-$standby->reload;
+reload_node($standby);
 $standby->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_stat_wal_receiver');
 is(ask($registry, 11), '1', 'a claim that gets lost, of a number that another had');
 is(ask($registry, 12), '3', 'a claim that gets lost, of a new number');

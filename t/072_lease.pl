@@ -160,7 +160,7 @@ sub alter_system
 	my ($node, $setting) = @_;
 
 	$node->safe_psql('postgres', "ALTER SYSTEM $setting");
-	$node->reload;
+	reload_node($node);
 	return;
 }
 
@@ -325,7 +325,7 @@ sub test_away
 		is(number($server), $i, "server $i");
 		@{$server}{qw(what why mode)} = @{ $ways[$i] };
 		$server->{change} = [ @{ $ways[$i] }[ 3 .. $#{ $ways[$i] } ] ];
-		$server->{draw} = draw_on($server);
+		$server->{draw} = draw_on($server, max_wait => '3s');
 		push @servers, $server;
 	}
 
@@ -371,7 +371,7 @@ sub test_away
 		my $error = stops($server, $name,
 			qr/^The lease of node number $number ended at \S+ \S+\. The registry could not be asked: .*$server->{why}/s);
 		$server->{end} = lease_end($server);
-		$server->{count} = drawn($server->{draw});
+		$server->{count} = drawn_before($server->{node}, $server->{draw});
 		ok(wait_log($server, qr/WARNING:  could not renew the lease of the snowflake node number $number\n.*DETAIL:  The registry could not be asked: .*$server->{why}/s),
 			"$name: the log says so too")
 		  # which has said another thing less than a minute ago
@@ -383,7 +383,7 @@ sub test_away
 		my $name = $server->{what};
 		my $ids;
 
-		is(drawn($server->{draw}), $server->{count}, "$name: nothing is issued");
+		is(drawn_before($server->{node}, $server->{draw}), $server->{count}, "$name: nothing is issued");
 		is(sqlstates($server->{draw}), '55000', "$name: but errors");
 		next if $name eq 'a clock set back';
 		$ids = [ map { @{$_} } values %{ ids_by_number($server->{draw}) } ];
@@ -561,8 +561,11 @@ sub new_copy
 sub test_copies
 {
 	my $registry = new_registry('registry_copies');
-	my $one = new_server($registry, 'a', allows_streaming => 1);
-	my $two = new_server($registry, 'b', allows_streaming => 1);
+
+	# so long that no lease ends by itself
+	my %long = (conf => "snowflake.lease_ttl = '300s'\n");
+	my $one = new_server($registry, 'a', %long, allows_streaming => 1);
+	my $two = new_server($registry, 'b', %long, allows_streaming => 1);
 	my @all = ($one, $two);
 
 	number($_) foreach @all;
@@ -606,7 +609,7 @@ sub test_copies
 	start_node($two->{node});
 
 	# A copy of a server that was stopped.
-	my $three = new_server($registry, 'c');
+	my $three = new_server($registry, 'c', %long);
 	number($three);
 	flows($three, 'c');
 	$three->{node}->stop;
@@ -676,7 +679,6 @@ CONF
 	is(number($three), 0, 'its number is given to another');
 	my $draw = draw_on($three);
 	wait_drawn($draw, 5000);
-	my $slept = drawn($one->{draws}[0]);
 	kill 'CONT', @asleep;
 	$error = stops($one, 'awake', qr/all 2 node numbers are taken/);
 	stop_draw($one->{draws}[0]);
@@ -764,7 +766,7 @@ sub test_clocks
 	# where the lease lasts longer than the clock goes forward
 	my $warn = new_server($registry, 'warn', dbname => 'warn', clock => 0, conf => "snowflake.lease_ttl = '60s'\n");
 	my $stop = new_server($registry, 'stop', dbname => 'stop', clock => 0, conf => "snowflake.clock_skew_action = stop\n");
-	foreach ($warn, $stop) { number($_); draw_on($_); wait_drawn($_->{draws}[0], 1000); set_clock($_->{node}, 8); }
+	foreach ($warn, $stop) { number($_); draw_on($_, max_wait => '3s'); wait_drawn($_->{draws}[0], 1000); set_clock($_->{node}, 8); }
 	ok(wait_log($warn, qr/WARNING:  the server's clock differs too much from others\n.*DETAIL:  The clock of this server is (?:80|79)\d\d ms ahead of that of the registry; $skew/),
 		'a clock that goes off: a warning');
 	my $end = lease_end($warn);
@@ -812,12 +814,12 @@ sub test_clocks
 	foreach my $server (@last)
 	{
 		stops($server, "$server->{name}, past the deadline", qr/^The lease of node number \d+ ended at /);
-		$server->{count} = drawn($server->{draws}[0]);
+		$server->{count} = drawn_before($server->{node}, $server->{draws}[0]);
 	}
 	sleep 2;
 	foreach my $server (@last)
 	{
-		is(drawn($server->{draws}[0]), $server->{count}, "$server->{name}, past the deadline: nothing is issued");
+		is(drawn_before($server->{node}, $server->{draws}[0]), $server->{count}, "$server->{name}, past the deadline: nothing is issued");
 		is(sqlstates($server->{draws}[0]), '55000', "$server->{name}, past the deadline: errors");
 	}
 
@@ -896,7 +898,7 @@ sub test_settings
 	open my $fh, '>', $registry->data_dir . '/pg_hba.conf' or die $!;
 	print $fh "local all secret scram-sha-256\n$hba";
 	close $fh;
-	$registry->reload;
+	reload_node($registry);
 	my $passfile = PostgreSQL::Test::Utils::tempdir() . '/pass';
 	my $password = sub {
 		open my $fh, '>', $passfile or die $!;
@@ -969,6 +971,7 @@ SQL
 	push @{ $server->{ids} }, $id if $id ne '';
 	is("$id$error->{message}", '"snowflake.node_id" is not set', 'no registry any more: no IDs');
 	stops($server, 'no registry any more', qr/Without a number/, '"snowflake.node_id" is not set');
+	wait_statements($node, $draw);
 	is(sqlstates($draw), '55000', 'no registry any more: an error in all sessions');
 	is(number_of($node), '', 'no registry any more: no lease is shown');
 	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), $conninfo));
@@ -1012,7 +1015,7 @@ sub test_failover
 	foreach (@servers)
 	{
 		number($_);
-		draw_on($_);
+		draw_on($_, max_wait => '3s');
 		wait_drawn($_->{draws}[0], 100);
 	}
 	is(join(' ', sort map { keys %{ $_->{numbers} } } @servers), '0 1', 'a first host that never answers, and then the registry');

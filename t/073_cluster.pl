@@ -106,7 +106,7 @@ sub set_synchronous
 		'SET synchronous_commit = local; ALTER SYSTEM '
 		  . ($on ? q(SET synchronous_standby_names = '*')
 			: 'RESET synchronous_standby_names'));
-	$primary->reload;
+	reload_node($primary);
 	$primary->poll_query_until('postgres',
 		$on
 		? q(SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync'))
@@ -617,12 +617,18 @@ sub cut_off_for_long
 sub draws_nothing
 {
 	my ($server) = @_;
-	my @before = map { drawn($_) } @{ $server->{drawing} };
+	my @drawing = ($server->{node}, @{ $server->{drawing} });
+	my (undef, $now) = $server->{node}->psql('postgres',
+		'SET snowflake.max_wait = 0; SELECT snowflake_nextval();');
+
+	push @problems, "$server->{name} draws $now after its lease has run out"
+	  if $now ne '';
+	my $before = drawn_before(@drawing);
 
 	watch(0.5);
-	my @after = map { drawn($_) } @{ $server->{drawing} };
-	push @problems, "$server->{name} draws after its lease has run out"
-	  if "@before" ne "@after";
+	my $more = drawn_before(@drawing) - $before;
+	push @problems, "$server->{name} draws $more IDs after its lease has run out"
+	  if $more != 0;
 	return;
 }
 
@@ -957,7 +963,7 @@ run_round($_, @{ $plan[ $_ - 1 ] }) foreach 1 .. $rounds;
 	set_network($server, 'hold answers');
 	watch(3.2);    # until one is on its way
 	$node->safe_psql('postgres', q(ALTER SYSTEM SET snowflake.lease_ttl = '1h'));
-	$node->reload;
+	reload_node($node);
 	$node->poll_query_until('postgres',
 		q(SELECT current_setting('snowflake.lease_ttl') = '1h'))
 	  or die "not reloaded\n";

@@ -106,6 +106,7 @@ BEGIN
         PERFORM pg_stat_clear_snapshot();
         EXIT WHEN EXISTS (SELECT FROM pg_stat_activity
                           WHERE backend_type = 'snowflake worker' AND wait_event_type = 'Lock');
+        ASSERT clock_timestamp() < now() + interval '3 min', 'the worker waits for no lock';
         PERFORM pg_sleep(0.01);
     END LOOP;
     PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE $condition;
@@ -114,6 +115,28 @@ SQL
 
 	seen_in_activity($node, 1, "application_name = 'terminator' AND wait_event = 'PgSleep'");
 	return $psql;
+}
+
+# Make a tag, in a session of that name.  The worker may have waited for the lock
+# before the terminator has looked: then it has to wait again.
+sub start_create
+{
+	my ($node, $name) = @_;
+
+	return start_sql($node, <<SQL);
+SET application_name = '$name';
+SET snowflake.max_wait = '60s';
+DO \$\$
+BEGIN
+    FOR n IN 1 .. 100 LOOP
+        BEGIN
+            PERFORM snowflake_segment_create('$name');
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+        END;
+    END LOOP;
+END \$\$;
+SQL
 }
 
 # Wait until the second buffer is there.
@@ -179,15 +202,19 @@ SQL
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_segments.snowflake_segment_kept JOIN snowflake_segments.snowflake_segment USING (incarnation) WHERE tag = 'kept')),
 		'0', 'what was kept is used up');
 
-	# not with keep_segments = off
+	# not with keep_segments = off, though it was set just before
 	wait_next($node, 'kept');
 	my $given = of_tag($node, 'max_id', 'kept');
-	$node->safe_psql('postgres', 'ALTER SYSTEM SET snowflake.keep_segments = off');
-	$node->reload;
-	$node->restart;
+	stop_asleep(
+		$node,
+		sub {
+			$node->safe_psql('postgres', 'ALTER SYSTEM SET snowflake.keep_segments = off');
+			reload_node($node);
+		});
+	$node->start;
 	is(join(' ', take($node, 'kept', 2)), $given + 1 . ' ' . ($given + 2), 'keep_segments = off: the rest is lost');
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET snowflake.keep_segments');
-	$node->reload;
+	reload_node($node);
 
 	# what was kept is used once, also when the server crashes thereafter
 	wait_next($node, 'kept');
@@ -236,7 +263,7 @@ SQL
 	take($node, 'alone', 1);
 	wait_next($node, 'alone');
 	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
-	$node->reload;
+	reload_node($node);
 	$node->poll_query_until('postgres', "SELECT current_setting('synchronous_standby_names') = 'nobody'")
 	  or die 'no synchronous standby';
 	$node->stop;
@@ -418,7 +445,7 @@ $tests{waits} = sub {
 
 	# What it fails with is known, and SIGINT is ignored again, whatever is logged.
 	$node->safe_psql('postgres', 'ALTER SYSTEM SET log_min_messages = panic');
-	$node->reload;
+	reload_node($node);
 	$node->poll_query_until('postgres', "SELECT current_setting('log_min_messages') = 'panic'") or die 'no reload';
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
 	$error = session_error($session, q|SET snowflake.max_wait = '10s'; SELECT snowflake_segment_alter('third', 20)|);
@@ -427,12 +454,12 @@ $tests{waits} = sub {
 		'the worker cannot be cancelled after it');
 	$locker->query_safe('COMMIT');
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET log_min_messages');
-	$node->reload;
+	reload_node($node);
 
 	# The worker is at it, when who has asked ends, and then when it ends itself.
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
 	my $terminator = terminate_at_lock($node, "application_name = 'asker'");
-	my $asker = start_sql($node, "SET application_name = 'asker'; SET snowflake.max_wait = '60s'; SELECT snowflake_segment_create('gone');");
+	my $asker = start_create($node, 'asker');
 	is((finish_sql($terminator))[1], '', 'the worker waits for a lock');
 	is(psql_error((finish_sql($asker))[1])->{sqlstate}, '57P01', 'terminated in the middle of a create');
 	$locker->query_safe('COMMIT');
@@ -441,7 +468,7 @@ $tests{waits} = sub {
 	is(of_tag($node, 'max_id', 'gone too'), '4', 'and gets its own answer');
 	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
 	$terminator = terminate_at_lock($node, "pid = $worker");
-	my $left_alone = start_sql($node, "SET snowflake.max_wait = '60s'; SELECT snowflake_segment_create('left alone');");
+	my $left_alone = start_create($node, 'left alone');
 	is((finish_sql($terminator))[1], '', 'the worker waits for a lock again');
 	$error = psql_error((finish_sql($left_alone))[1]);
 	is("$error->{sqlstate} $error->{message} $error->{hint}", '57P01 could not create segment tag "left alone": the background worker has ended It may have been done all the same.', 'the worker ends in the middle of it');

@@ -11,6 +11,7 @@ use Cwd qw(abs_path);
 use Exporter 'import';
 use File::Basename qw(dirname);
 use IPC::Run;
+use List::Util qw(sum0);
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
@@ -23,6 +24,8 @@ our @EXPORT = qw(
   stop_draw
   drawn
   wait_drawn
+  drawn_before
+  wait_statements
   sqlstates
   stay
   draw_one
@@ -34,6 +37,7 @@ our @EXPORT = qw(
   postmaster_pid
   server_processes
   kill9_postmaster
+  stop_asleep
   start_process
   stop_process
   start_pooler
@@ -131,8 +135,8 @@ sub stop_process
 }
 
 # Start a pgbouncer in front of a server.  It listens on a socket of its own
-# only, at the server's port, and logs in as $settings{user}.  Returns its process
-# and the socket's folder.
+# only, at the server's port, unless $settings has others, and logs in as
+# $settings{user}.  Returns its process and the socket's folder.
 sub start_pooler
 {
 	my ($server, %settings) = @_;
@@ -163,10 +167,12 @@ sub start_pooler
 
 	my $process =
 	  start_process("$dir/pgbouncer", find_pgbouncer(), "$dir/pgbouncer.ini");
-	my @try = ('postgres', 'SELECT 1', connstr => "host=$dir port=$port dbname=postgres");
+	my @try = ('postgres', 'SELECT 1',
+		connstr => "host=$dir port=$settings{listen_port} dbname=postgres");
 
+	# a psql that ends before it reads its input may end this
 	return ($process, $dir)
-	  if wait_for(sub { ($server->psql(@try))[1] eq '1' });
+	  if wait_for(sub { (eval { ($server->psql(@try))[1] } // '') eq '1' });
 	die 'pgbouncer does not start: ' . said($process);
 }
 
@@ -231,6 +237,8 @@ sub wait_for
 #	delay		pause of a session between two statements, in ms
 #	dbname		database, else "postgres"
 #	connstr		where to connect to instead, as for a pooler
+#	max_wait	the setting, else that of the server: longer where there are to be
+#				no errors, as the worker may be slow on a busy machine
 #	by_statement	true: order is checked within a statement only, as where
 #					statements of a session go to different backends
 sub start_draw
@@ -242,7 +250,9 @@ sub start_draw
 	  // $node->connstr($opts{dbname} // 'postgres');
 	my $sql = delete $opts{sql};
 	my $by_statement = delete $opts{by_statement};
+	my $max_wait = delete $opts{max_wait};
 
+	$connstr .= " options='-c snowflake.max_wait=$max_wait'" if defined $max_wait;
 	delete $opts{dbname};
 	%opts = (%default, %opts);
 	foreach my $name (keys %opts)
@@ -258,6 +268,7 @@ sub start_draw
 	$handle->{name} = 'draw ' . ++$draws;
 	$handle->{ids} = "$file.ids";
 	$handle->{drawn} = 0;
+	$handle->{sessions} = $opts{sessions};
 	return $handle;
 }
 
@@ -327,10 +338,48 @@ sub wait_drawn
 	  . describe_draw(stop_draw($handle));
 }
 
+# How many IDs were drawn on a server by statements that began before now: waits
+# until each session has begun another one, as it may be long, where the machine
+# is busy, until what was drawn is recorded.  So two calls that return the same
+# show that nothing was drawn by a statement that began between them; and each
+# session has begun one then, or waits for a standby, and has not got what it
+# drew.  All sessions of the server that draw have to be in the list.
+sub drawn_before
+{
+	my ($node, @draws) = @_;
+	my $sessions = sum0 map { $_->{sessions} } @draws;
+	my $now = $node->safe_psql('postgres', 'SELECT clock_timestamp()');
+
+	wait_for(
+		sub {
+			my $begun = try_sql($node, <<SQL) // '';
+SELECT count(*) FILTER (WHERE is_new OR is_held) >= $sessions
+   AND count(*) FILTER (WHERE NOT is_new AND NOT is_held) = 0
+FROM (SELECT query_start > '$now' AS is_new, wait_event IS NOT DISTINCT FROM 'SyncRep' AS is_held
+      FROM pg_stat_activity WHERE application_name = 'draw') AS session
+SQL
+			usleep(100_000) if $begun ne 't';
+			return $begun eq 't';
+		}) or die "sessions that draw begin no statement\n";
+	return sum0 map { drawn($_) } @draws;
+}
+
+# Wait until each of these sessions has been through a statement that began after
+# now: such as meets the error that is to be met.  See drawn_before().
+sub wait_statements
+{
+	my ($node, @draws) = @_;
+
+	# they have begun one, and then it has ended
+	drawn_before($node, @draws) foreach 1, 2;
+	return;
+}
+
 # Stop drawing.  Statements under way may finish, within a second.  Returns a
 # hash:
 #	ids			IDs recorded
 #	statements	statements that ended well
+#	unfinished	statements that were under way at the end
 #	connects	connections made
 #	lost		connections made and lost
 #	refused		connections not made
@@ -360,7 +409,7 @@ sub stop_draw
 		{
 			@report{ $1, "$1_message" } = ($2, $3);
 		}
-		elsif ($line =~ /^(ids|statements|connects) (\d+)$/)
+		elsif ($line =~ /^(ids|statements|unfinished|connects) (\d+)$/)
 		{
 			$report{$1} = $2;
 		}
@@ -452,7 +501,7 @@ sub describe_draw
 	my %errors = %{ $report->{errors} };
 
 	return join "\n",
-	  (map { "$_: $report->{$_}" } qw(ids statements connects)),
+	  (map { "$_: $report->{$_}" } qw(ids statements unfinished connects)),
 	  (map { "$_: $report->{$_} $report->{ $_ . '_message' }" }
 		  qw(lost refused)),
 	  (map { "error $_: $errors{$_}[0] $errors{$_}[1]" } sort keys %errors),
@@ -563,6 +612,26 @@ sub kill9_postmaster
 	wait_for($gone)
 	  or die 'after kill -9 of the postmaster these go on: '
 	  . `ps -o pid,stat,args -p @{[ join ',', @left ]}`;
+	return;
+}
+
+# A fast shutdown, while the extension's worker is asleep: it learns of that and
+# of all that was done meanwhile, at once.
+sub stop_asleep
+{
+	my ($node, $meanwhile) = @_;
+	my $worker = worker_pid($node);
+	my $postmaster = postmaster_pid($node);
+	my $file = $node->data_dir . '/postmaster.pid';
+
+	kill 'STOP', $worker;
+	$meanwhile->();
+	kill 'INT', $postmaster;
+	wait_for(sub { PostgreSQL::Test::Utils::slurp_file($file) =~ /^stopping/m })
+	  or die $node->name . ' does not stop';
+	kill 'CONT', $worker;
+	wait_for(sub { !-e $file }) or die $node->name . ' has not stopped';
+	$node->{_pid} = undef;
 	return;
 }
 

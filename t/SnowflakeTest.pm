@@ -14,6 +14,7 @@ use Test::More ();
 our @EXPORT = qw(
   snowflake_node
   start_node
+  reload_node
   set_clock
   forget_mark
   need_extension
@@ -69,6 +70,20 @@ sub start_node
 		FAKETIME_DONT_FAKE_MONOTONIC => 1,
 		NO_FAKE_STAT => 1);
 	return $node->start(%params);
+}
+
+# Have it read its settings, and wait until the postmaster has, which tells its
+# processes before it starts another one.  Without that a shutdown that follows
+# may overtake the signal.
+sub reload_node
+{
+	my ($node) = @_;
+	my $read_at = $node->safe_psql('postgres', 'SELECT pg_conf_load_time()');
+
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT pg_conf_load_time() <> '$read_at'")
+	  or die $node->name . ' does not read its settings';
+	return;
 }
 
 # Set a node's clock so many seconds, negative or positive, from the real one.

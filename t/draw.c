@@ -22,6 +22,7 @@
  *
  *		ids N							rows recorded
  *		statements N					statements that ended well
+ *		unfinished N					statements under way at the end
  *		connects N						connections made
  *		lost N [MESSAGE]				connections made and lost
  *		refused N [MESSAGE]				connections not made
@@ -95,6 +96,7 @@ static int	ntried = 0;			/* sessions that have tried to connect */
 /* what is reported */
 static long ids = 0;
 static long statements = 0;
+static long unfinished = 0;
 static long connects = 0;
 static Count lost;
 static Count refused;
@@ -491,6 +493,8 @@ draw(void)
 	{
 		if (sessions[i].state == SESSION_BUSY)
 			session_read(&sessions[i]);
+		if (sessions[i].state == SESSION_BUSY)
+			unfinished++;
 		if (sessions[i].conn != NULL)
 			PQfinish(sessions[i].conn);
 	}
@@ -503,6 +507,7 @@ report(void)
 {
 	printf("ids %ld\n", ids);
 	printf("statements %ld\n", statements);
+	printf("unfinished %ld\n", unfinished);
 	printf("connects %ld\n", connects);
 	printf("lost %ld %s\n", lost.count, lost.message ? lost.message : "");
 	printf("refused %ld %s\n", refused.count,
