@@ -109,6 +109,19 @@ MERGE INTO tag USING (VALUES ('f')) s (name) ON tag.name = s.name
 WHEN NOT MATCHED THEN INSERT VALUES (DEFAULT, s.name);
 SELECT string_agg(name || seen, ' ' ORDER BY name) AS tags FROM tag;
 SELECT * FROM ids_of('SELECT id FROM tag');
+-- with RETURNING from 17 on
+DO $$
+DECLARE
+	new_id bigint;
+BEGIN
+	IF current_setting('server_version_num')::int >= 170000 THEN
+		EXECUTE 'MERGE INTO tag USING (VALUES (''g'')) s (name) ON tag.name = s.name
+			WHEN NOT MATCHED THEN INSERT (name) VALUES (s.name) RETURNING id' INTO STRICT new_id;
+		ASSERT new_id = snowflake_currval();
+		ASSERT new_id = (SELECT id FROM tag WHERE name = 'g');
+	END IF;
+END
+$$;
 DROP TABLE tag;
 
 --
