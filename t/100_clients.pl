@@ -39,7 +39,7 @@ $node->append_conf('pg_hba.conf', <<'HBA');
 local all all trust
 host all app 127.0.0.1/32 trust
 HBA
-$node->reload;
+reload_node($node);
 
 # A database that belongs to the clients' role, as it does in applications, and
 # has their encoding, whatever the locale is here.
@@ -101,9 +101,9 @@ client('node-postgres', new_database('node'), $node->host,
 client('pg of Ruby', new_database('ruby'), $node->host,
 	$ruby, "$dir/ruby.rb");
 new_database('jdbc');
+my @java = ('java', '-XX:-UsePerfData', '-cp', $jdbc, "$dir/Jdbc.java");
 client('JDBC', '', '',
-	'java', '-XX:-UsePerfData', '-cp', $jdbc, "$dir/Jdbc.java",
-	'jdbc:postgresql://127.0.0.1:' . $node->port . '/jdbc?user=app');
+	@java, 'jdbc:postgresql://127.0.0.1:' . $node->port . '/jdbc?user=app');
 
 #
 # Through a pooler
@@ -112,6 +112,19 @@ $node->safe_psql(new_database('pooled'), 'CREATE EXTENSION snowflake');
 my ($pooler, $host) = start_pooler($node, user => 'app', default_pool_size => 2);
 client('psycopg 3, pooled', 'pooled', $host, $python, "$dir/pooler_psycopg3.py");
 client('node-postgres, pooled', 'pooled', $host, 'node', "$dir/pooler_node.js");
+stop_process($pooler);
+
+new_database('jdbc_pooled');
+my $port = PostgreSQL::Test::Cluster::get_free_port();
+($pooler, $host) = start_pooler(
+	$node,
+	user => 'app',
+	default_pool_size => 2,
+	listen_addr => '127.0.0.1',
+	listen_port => $port,
+	ignore_startup_parameters => 'extra_float_digits');
+client('JDBC, pooled', '', '',
+	@java, "jdbc:postgresql://127.0.0.1:$port/jdbc_pooled?user=app&prepareThreshold=0", 'pooled');
 stop_process($pooler);
 
 ($pooler, $host) =

@@ -1,4 +1,5 @@
-// JDBC, with PostgreSQL's driver.  Run by java -cp postgresql.jar Jdbc.java URL.
+// JDBC, with PostgreSQL's driver.  Run by java -cp postgresql.jar Jdbc.java URL,
+// or Jdbc.java URL pooled where that leads to a pgbouncer in transaction mode.
 
 import java.math.BigDecimal;
 import java.sql.*;
@@ -24,12 +25,16 @@ public class Jdbc {
                     + " item text NOT NULL)");
             }
             OffsetDateTime began = now();
-            generatedKeys(conn);
-            batch(conn, "batch", 1000);
-            rewrittenBatch(args[0]);
-            prepared(conn, began);
-            ranges(conn, began);
-            getters(conn);
+            if (args.length > 1) {
+                pooled(conn, args[0]);
+            } else {
+                generatedKeys(conn);
+                batch(conn, "batch", 1000);
+                rewrittenBatch(args[0]);
+                prepared(conn, began);
+                ranges(conn, began);
+                getters(conn);
+            }
         }
         System.out.println("1.." + ran);
         System.exit(failed > 0 ? 1 : 0);
@@ -217,6 +222,52 @@ public class Jdbc {
             }
             check("id_range_for() finds the rows", longOf(between) == total, longOf(between));
         }
+    }
+
+    // Two clients take turns on the connections of the pool.
+    static void pooled(Connection conn, String url) throws SQLException {
+        OffsetDateTime since = now();
+        Set<Long> keys = new HashSet<>();
+        Set<Long> backends = new HashSet<>();
+        boolean ascending = true, own = true;
+        try (Connection other = DriverManager.getConnection(url)) {
+            Connection[] both = {conn, other};
+            for (Connection each : both)
+                each.setAutoCommit(false);
+            for (int n = 0; n < 200; n++) {
+                // One of them stays in its transaction while the other draws.
+                Connection each = both[n % 2];
+                long last = 0;
+                for (int row = 0; row < 5; row++) {
+                    try (PreparedStatement ps = each.prepareStatement(INSERT, new String[] {"id"})) {
+                        ps.setString(1, "pooled " + n);
+                        ps.executeUpdate();
+                        try (ResultSet rs = ps.getGeneratedKeys()) {
+                            rs.next();
+                            ascending &= rs.getLong(1) > last;
+                            last = rs.getLong(1);
+                            keys.add(last);
+                        }
+                    }
+                }
+                try (Statement st = each.createStatement()) {
+                    own &= longOf(st, "SELECT snowflake_currval()") == last;
+                    backends.add(longOf(st, "SELECT pg_backend_pid()"));
+                }
+                both[(n + n / 4) % 2].commit();
+            }
+            other.commit();
+            batch(conn, "batch", 1000);
+            conn.commit();
+        }
+        check("two clients: 1000 keys, all of them different", keys.size() == 1000, keys.size());
+        check("two clients: ascending within each transaction", ascending, keys);
+        check("two clients: snowflake_currval() is the client's own within it", own, keys);
+        check("two clients: on both connections of the pool", backends.size() == 2, backends);
+        List<Long> sorted = new ArrayList<>(keys);
+        Collections.sort(sorted);
+        checkKeys(conn, "two clients", sorted, 1000, since);
+        conn.commit();
     }
 
     // A bigint is a long.
