@@ -118,7 +118,7 @@ check_ubsan() {
 	make_server_tree
 	find_pgxs
 	build_extension COPT='-fno-wrapv -fsanitize=undefined,float-cast-overflow,float-divide-by-zero'
-	nm -D "$source/snowflake.so" | grep -q __ubsan_handle ||
+	nm -D "$source/snowflake.so" | grep __ubsan_handle >/dev/null ||
 		report 'the sanitizer is built in' 'no __ubsan_handle in snowflake.so'
 
 	run_on_server

@@ -64,7 +64,7 @@ find_major() {
 	if [ -z "$newest" ]; then
 		apt_update
 		newest=$(apt-cache depends postgresql 2>/dev/null |
-			sed -n 's/.*Depends: postgresql-\([0-9][0-9]*\)$/\1/p' | head -n 1)
+			sed -n 's/.*Depends: postgresql-\([0-9][0-9]*\)$/\1/p' | sed -n 1p)
 	fi
 	[ -n "$newest" ] || die "apt knows no PostgreSQL server"
 	pg_major=$newest

@@ -162,7 +162,7 @@ as_root mkdir "$work/build/build"
 say "# build"
 check 'tools to build packages' \
 	in_build $install dpkg-dev fakeroot git lintian make postgresql-common \
-	rpm rpmlint unzip || done_testing
+	rpm elfutils rpmlint unzip || done_testing
 as_root cp -r "$repo/debian" "$work/build/build/debian"
 check 'what the packages need to be built' \
 	in_build sh -c 'cd /build && apt-get build-dep -y -qq --no-install-recommends -P nocheck .' || done_testing

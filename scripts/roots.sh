@@ -20,7 +20,7 @@ suite_of() {
 
 # The mirror that apt takes this machine's own release from.
 find_mirror() {
-	apt-get indextargets --format '$(LABEL) $(SITE)' | sed -n 's/^Debian //p' | head -n 1
+	apt-get indextargets --format '$(LABEL) $(SITE)' | sed -n 's/^Debian //p' | sed -n 1p
 }
 
 # Make a root in the new folder $1, of release $2; its log is $1.log.

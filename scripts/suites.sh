@@ -53,23 +53,37 @@ run_tap() {
 	local status=0
 
 	say "# TAP"
+
+	# Servers are killed, and not all are started again: what they share stays in
+	# their data directories.
+	echo "dynamic_shared_memory_type = mmap" | as_user tee "$work/tap.conf" >/dev/null
 	{
 		(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
 			TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
-			PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
+			PG_REGRESS="$pgxs/src/test/regress/pg_regress" TEMP_CONFIG="$work/tap.conf" \
 			"${tap_env[@]}" prove -v --timer -I "$pgxs/src/test/perl" -I t "$@") 2>&1 || status=$?
 		echo "$status" >"$work/tap.status"
 	} | tee "$work/tap.log" |
 		perl -ne 'BEGIN { $| = 1 } print if /^# \d+ (IDs|numbers) drawn/ || /^ok +\d+ ms/ ||
 			!/^(ok|#|\d+\.\.) ?|^$/' || true
 	status=$(cat "$work/tap.status")
-	[ "$status" -eq 0 ] || grep -A 12 '^ *not ok' "$work/tap.log" || true
+	[ "$status" -eq 0 ] || {
+		grep -A 12 '^ *not ok' "$work/tap.log" || true
+		# what was found in place of what, and what a test that died said last
+		sed -n 's|^[^ ]*t/\([^ /]*\)\.pl  *(Wstat: .*|\1|p' "$work/tap.log" | while read -r test; do
+			log=$work/tmp_check/log/regress_log_$test
+			say "## failures in t/$test.pl's log, and its end"
+			grep -A 9 '#   Failed test' "$log" 2>/dev/null | head -n 100 || true
+			tail -n 20 "$log" 2>/dev/null || true
+		done
+	}
 	count "$work/tap.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
 }
 
 # Servers that were killed and not started again, and libfaketime in them,
 # leave shared memory behind.  Remove what is the user's, was made since the
-# start, and nobody is attached to.
+# start, and nobody is attached to.  Not PostgreSQL.*: the user may have another
+# server, some of whose files have nobody attached.
 remove_shared_memory() {
 	local uid file id
 
@@ -78,7 +92,7 @@ remove_shared_memory() {
 		'NR > 1 && $4 < 4096 && $7 == 0 && $8 == uid && $14 >= since {print $2}' \
 		/proc/sysvipc/shm | while read -r id; do as_user ipcrm -m "$id"; done
 	find /dev/shm -maxdepth 1 -type f -uid "$uid" -newermt "@$started" \
-		\( -name 'PostgreSQL.*' -o -name 'faketime_shm_*' -o -name 'sem.faketime_sem_*' \) |
+		\( -name 'faketime_shm_*' -o -name 'sem.faketime_sem_*' \) |
 		while read -r file; do
 			grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
 		done
