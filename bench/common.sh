@@ -5,6 +5,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 bench=$repo/bench
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+revision=$(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown)
 
 # The comment at the top of the command.
 usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
@@ -125,9 +126,9 @@ pgbench_tps() { sed -n 's/^tps = \([0-9.]*\) .*/\1/p' "$work/pgbench.log"; }
 run_conditions() {
 	cat <<-TEXT
 		- $(date -u '+%Y-%m-%d %H:%M UTC')${quick:+, a smoke run: the figures mean nothing}
-		- $({ sed -n 's/^model name[^:]*: //p' /proc/cpuinfo; lscpu 2>/dev/null | sed -n 's/^ *Model name: *//p'; } | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
+		- $({ sed -n 's/^model name[^:]*: //p' /proc/cpuinfo; lscpu 2>/dev/null | sed -n 's/^ *Model name: *//p'; } | sed -n 1p), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
 			awk -v load="$load" 'BEGIN {if (load + 0 > 0.5) printf ": others were at work, speeds are off"}')
-		- $(uname -sr | cut -d - -f 1), $(gcc --version | head -n 1)
-		- PostgreSQL $(sql -c "SHOW server_version"), snowflake $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'snowflake'"), revision $(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown); $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); else the defaults
+		- $(uname -sr | cut -d - -f 1), $(gcc --version | sed -n 1p)
+		- PostgreSQL $(sql -c "SHOW server_version"), snowflake $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'snowflake'"), revision $revision; $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); else the defaults
 	TEXT
 }

@@ -15,7 +15,7 @@
 #                 would hide what is compared
 #   --quick       a smoke run of a minute or two: its figures mean nothing
 #
-# It takes half an hour, more on a busy machine.  PG_MAJOR=17 bench/run.sh takes that server version.
+# It takes 20 minutes, more on a busy machine.  PG_MAJOR=17 bench/run.sh takes that server version.
 # The exit status says whether it could measure, and that no figure is missing,
 # not what came out.
 
