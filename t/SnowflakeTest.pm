@@ -25,6 +25,10 @@ our @EXPORT = qw(
   session_error
 );
 
+# From PostgreSQL 17 on PostgreSQL::Test::Utils catches SIGCHLD, so that a sleep
+# would end early whenever a program that the test has started does.
+INIT { $SIG{CHLD} = 'DEFAULT'; }
+
 # A running server with the extension created in the database "postgres".
 # $conf is added to its configuration, %init goes to $node->init().  With
 # clock => seconds in %init the server has a clock of its own, that far from
