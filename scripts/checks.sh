@@ -42,6 +42,7 @@ install_packages gcc libc6-dev make procps "postgresql-$pg_major" \
 finish() {
 	set +e
 	stop_server immediate
+	end_servers
 	remove_shared_memory
 	if [ -n "$keep" ]; then
 		say "Kept: $work"

@@ -21,10 +21,17 @@ for name in "${!PG@}"; do
 done
 [ "$(id -u)" -ne 0 ] || unset TMPDIR
 
+# Seconds that pg_ctl waits, on a machine that is busy.
+export PGCTLTIMEOUT=180
+
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# Run a command that downloads, again if need be: a mirror may be away for a
+# moment.
+persist() { "$@" || { sleep 5 && "$@"; } || { sleep 20 && "$@"; }; }
 
 # As root, or through sudo.
 as_root() {
@@ -73,16 +80,14 @@ find_major() {
 apt_update() {
 	[ -z "${apt_updated:-}" ] || return 0
 	say "Updating the package lists ..."
-	as_root apt-get update -qq
+	persist as_root apt-get update -qq -o APT::Update::Error-Mode=any ||
+		as_root apt-get update -qq # another source than Debian may be gone
 	apt_updated=yes
 }
 
-# Install those of the packages that are missing.  A server package makes a
-# database cluster and starts it; that is told not to happen.  In a subshell,
-# so that the telling is taken back however it ends.
-install_packages() (
-	missing=()
-	no_cluster=/etc/postgresql-common/createcluster.d/zz-snowflake.conf
+# Install those of the packages that are missing.
+install_packages() {
+	local package missing=()
 
 	for package in "$@"; do
 		installed "$package" || missing+=("$package")
@@ -91,17 +96,24 @@ install_packages() (
 
 	apt_update
 	say "Installing ${missing[*]} (this can take some minutes) ..."
+	install_missing "${missing[@]}"
+}
+
+# A server package makes a database cluster and starts it; that is told not to
+# happen.  In a subshell, so that the telling is taken back however it ends.
+install_missing() (
+	no_cluster=/etc/postgresql-common/createcluster.d/zz-snowflake.conf
 	log=$(mktemp "${TMPDIR:-/tmp}/snowflake-apt.XXXXXX")
 	trap 'set +e; rm -f "$log"; as_root rm -f "$no_cluster"
 		as_root rmdir "$(dirname "$no_cluster")" 2>/dev/null' EXIT
 	trap 'exit 130' INT TERM HUP
 	as_root mkdir -p "$(dirname "$no_cluster")"
 	printf 'create_main_cluster = false\n' | as_root tee "$no_cluster" >/dev/null
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-		-o DPkg::Lock::Timeout=120 --no-install-recommends "${missing[@]}" \
+	persist as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+		-o DPkg::Lock::Timeout=120 --no-install-recommends "$@" \
 		</dev/null >"$log" 2>&1 || {
 		cat "$log" >&2
-		die "apt-get could not install ${missing[*]}"
+		die "apt-get could not install $*"
 	}
 )
 

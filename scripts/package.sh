@@ -108,9 +108,14 @@ has_bitcode() {
 	dpkg-deb -c "$1" | grep 'lib/bitcode/snowflake\.index\.bc$'
 }
 
-# Linters that npm has, downloaded into the work folder
+# Linters that npm has, into the work folder
+get_linters() {
+	persist timeout 300 npm install --prefix "$work/npm" --cache "$work/npm/cache" \
+		dockerfile-utils@0.16.3 dockerfilelint@1.8.0
+}
+
 lint_dockerfile() {
-	npm_config_cache=$work/npm npx --yes "$@" "$repo/packaging/Dockerfile"
+	"$work/npm/node_modules/.bin/$1" "${@:2}" "$repo/packaging/Dockerfile"
 }
 
 # Are there still only the packages that a user installs?
@@ -152,7 +157,7 @@ purge() {
 }
 
 say "# roots of $suite"
-make_root "$work/clean" "$suite" || done_testing
+check "a root of $suite" make_root "$work/clean" "$suite" || done_testing
 as_root mkdir -p "$work/clean/etc/postgresql-common/createcluster.d"
 as_root tee "$work/clean/etc/postgresql-common/createcluster.d/none.conf" \
 	>/dev/null <<<'create_main_cluster = false'
@@ -179,10 +184,10 @@ for major in $majors; do
 	check "postgresql-$major-snowflake has bitcode" has_bitcode "$deb" || true
 	check "RPM packages for PostgreSQL $major" build_rpms "$major" || true
 done
-if type npx >/dev/null 2>&1; then
-	for linter in 'dockerfile-utils@0.16.3 lint' dockerfilelint@1.8.0; do
-		check "Dockerfile by ${linter% *}" lint_dockerfile $linter || true
-	done
+if type npm >/dev/null 2>&1; then
+	check 'linters of npm' get_linters || true
+	check 'Dockerfile by dockerfile-utils' lint_dockerfile dockerfile-utils lint || true
+	check 'Dockerfile by dockerfilelint' lint_dockerfile dockerfilelint || true
 else
 	say 'SKIPPED: there is no npm to read the Dockerfile'
 fi

@@ -23,6 +23,17 @@ find_mirror() {
 	apt-get indextargets --format '$(LABEL) $(SITE)' | sed -n 's/^Debian //p' | sed -n 1p
 }
 
+# The base of a root: release $2 from mirror $3 by debootstrap's script $4 in
+# the folder $1, without what an earlier try left there.  A download that hangs
+# is given up, for which wget alone takes a quarter of an hour each time.
+make_base() {
+	as_root rm -rf --one-file-system "$1"
+	printf '%s\n' 'timeout = 30' 'tries = 3' 'retry_connrefused = on' >"$1.wgetrc"
+	as_root env WGETRC="$1.wgetrc" timeout -s KILL 900 \
+		unshare --mount --pid --fork --kill-child \
+		debootstrap --variant=minbase "$2" "$1" "$3" "$4" >"$1.log" 2>&1
+}
+
 # Make a root in the new folder $1, of release $2; its log is $1.log.
 make_root() {
 	local dir=$1 suite=$2 script mirror
@@ -35,9 +46,7 @@ make_root() {
 	mkdir -p "$(dirname "$dir")"
 
 	# Experimental is not a whole release, but lies on top of sid.
-	as_root unshare --mount --pid --fork --kill-child \
-		debootstrap --variant=minbase "${suite/experimental/sid}" "$dir" \
-		"$mirror" "$script" >"$dir.log" 2>&1 || {
+	persist make_base "$dir" "${suite/experimental/sid}" "$mirror" "$script" || {
 		cat "$dir.log"
 		say "debootstrap could not make a root with $suite"
 		return 1
@@ -53,10 +62,10 @@ make_root() {
 	fi
 
 	# As this machine reaches the mirror
-	apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-Valid-Until) ' |
+	apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-Valid-Until|Check-Date) ' |
 		as_root tee "$dir/etc/apt/apt.conf.d/90machine" >/dev/null || true
 	[ ! -e /etc/resolv.conf ] || as_root cp -L /etc/resolv.conf "$dir/etc/"
-	in_root "$dir" apt-get update -qq
+	persist in_root "$dir" apt-get update -qq -o APT::Update::Error-Mode=any
 }
 
 # Run a command in the root $1, as its root user, with no other environment.

@@ -48,9 +48,10 @@ run_isolation() {
 		"--outputdir=output_iso $(make_variable ISOLATION_OPTS) $(make_variable ISOLATION)"
 }
 
-# TAP tests, by their paths, with the further environment tap_env
+# TAP tests, by their paths, with the further environment tap_env.  One that
+# hangs is ended; the longest takes a few minutes.
 run_tap() {
-	local status=0
+	local status=0 limit='timeout --foreground -k 60 1200'
 
 	say "# TAP"
 
@@ -61,7 +62,8 @@ run_tap() {
 		(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
 			TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
 			PG_REGRESS="$pgxs/src/test/regress/pg_regress" TEMP_CONFIG="$work/tap.conf" \
-			"${tap_env[@]}" prove -v --timer -I "$pgxs/src/test/perl" -I t "$@") 2>&1 || status=$?
+			PERL5LIB="$pgxs/src/test/perl:t" "${tap_env[@]}" \
+			prove -v --timer --exec "$limit perl" "$@") 2>&1 || status=$?
 		echo "$status" >"$work/tap.status"
 	} | tee "$work/tap.log" |
 		perl -ne 'BEGIN { $| = 1 } print if /^# \d+ (IDs|numbers) drawn/ || /^ok +\d+ ms/ ||
@@ -78,6 +80,16 @@ run_tap() {
 		done
 	}
 	count "$work/tap.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
+}
+
+# End the servers of tests that were ended.  They work in their data directories.
+end_servers() {
+	local process data
+
+	data=$(cd "$work" && pwd -P)/tmp_check
+	for process in /proc/[0-9]*; do
+		[[ $(readlink "$process/cwd") != "$data"/* ]] || kill -KILL "${process#/proc/}"
+	done
 }
 
 # Servers that were killed and not started again, and libfaketime in them,
