@@ -1244,6 +1244,10 @@ keep_over_link(const LinkRequest *keep)
 		if (events & WL_SOCKET_MASK)
 			link_is_ready(&segment_link);
 	}
+	if (!request.is_kept)
+		ereport(LOG,
+				(errmsg("what is left of segments of numbers was not kept"),
+				 errdetail("The registry has not answered.")));
 	request.keep = NULL;
 }
 
