@@ -22,7 +22,7 @@ SELECT :id_above > :id AS above, snowflake_timestamp(:id_above) > snowflake_time
 \set VERBOSITY terse
 BEGIN;
 SELECT id AS future, snowflake_advance(id) = snowflake_timestamp(id) + '1ms' AS next_unit
-FROM snowflake_compose(clock_timestamp() + '700ms', 31, 31, 4095) AS id \gset
+FROM snowflake_compose(clock_timestamp() + '3500ms', 31, 31, 4095) AS id \gset
 SELECT :'next_unit' AS next_unit;
 ROLLBACK;
 \set VERBOSITY default

@@ -434,6 +434,9 @@ $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 # The home database
 #
 go_on_with("snowflake.database = '$longest'\nsnowflake.max_wait = '100ms'");
+ok( $node->poll_query_until(
+		'postgres', "SELECT last_error LIKE '%does not exist%' FROM pg_stat_snowflake"),
+	'the worker finds no such database');
 like(
 	error_of('SELECT snowflake_nextval()'),
 	qr/ERROR:  55000: .*\nDETAIL:  .* failed in database "$longest": database "$longest" does not exist\. Waited for "snowflake.max_wait", 100 ms\./,

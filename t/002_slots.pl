@@ -114,7 +114,7 @@ wait_for_backends(99, 'and the slot is kept');
 # FATAL
 my $offset = -s $node->logfile;
 my $idle = session($node);
-$idle->query_safe("SET idle_in_transaction_session_timeout = '10ms'; BEGIN; SELECT snowflake_nextval()");
+$idle->query_safe("BEGIN; SELECT snowflake_nextval(); SET idle_in_transaction_session_timeout = '10ms'");
 wait_for_backends(99, 'a FATAL error gives the slot back');
 like(slurp_file($node->logfile, $offset),
 	qr/FATAL:.*terminating connection due to idle-in-transaction timeout/, 'which was one');

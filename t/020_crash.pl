@@ -556,7 +556,7 @@ check_all($server, 'all rounds', 0);
 {
 	my $node = $server->{node};
 
-	$node->safe_psql('postgres', 'SELECT snowflake_nextval(100)');
+	$node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval(100)");
 	$node->poll_query_until('postgres', <<'SQL')
 SELECT state = 'idle' AND sum(cardinality(pids)) = 0
 FROM pg_stat_activity, pg_stat_snowflake_slots

@@ -94,7 +94,7 @@ wait_drawn($draw, 100);
 	alter_system(q(SET snowflake.reserve_window = '5s'));
 	my $reserved = "SELECT to_timestamp(last_value / 1e6) - clock_timestamp() > '3s' FROM snowflake_home.mark";
 	$node->poll_query_until('postgres', $reserved);
-	my $quiet = start_draw($node, sessions => 2, delay => 2);
+	my $quiet = start_draw($node, sessions => 2, delay => 2, max_wait => '3s');
 	wait_drawn($quiet, 20);
 
 	foreach (1 .. 4)
@@ -196,7 +196,7 @@ sub run_prlimit
 	my $postmaster = postmaster_pid($node);
 	my $session = session($node);
 
-	$session->query_safe('SELECT snowflake_nextval()');
+	$session->query_safe("SET snowflake.max_wait = '1min'; SELECT snowflake_nextval(); RESET snowflake.max_wait");
 	my $limit = run_prlimit($postmaster, '--nproc', '--output=SOFT', '--noheadings');
 	is(system('prlimit', '--pid', $postmaster, '--nproc=1:'), 0, 'no more processes');
 	$session->query_safe("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake worker'");
@@ -241,7 +241,8 @@ like(slurp_file($node->logfile), qr/LOG:  snowflake keeps its durable mark in da
 # and changed, with what was issued recorded in the other one: nothing is issued
 $node->append_conf('postgresql.conf', "snowflake.database = 'app'");
 $node->restart;
-my ($error, $took) = call();
+my $patient = "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval()";
+my ($error, $took) = call($patient);
 like($error->{detail}, qr/the durable mark of this server is in database "home of marks", and "snowflake\.database" is "app"/,
 	'another home: nothing is issued');
 like($error->{hint}, qr/Set "snowflake\.database" to "home of marks" and restart the server/, 'another home: the way out');
@@ -255,7 +256,7 @@ $node->restart;
 $node->safe_psql('home of marks', 'DROP EXTENSION snowflake_home');
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'snowflake'");
 $node->restart;
-($error) = call();
+($error) = call($patient);
 like($error->{detail}, qr/the durable mark is lost: database "home of marks" had it/, 'a lost mark: nothing is issued');
 $node->safe_psql('postgres', 'ALTER DATABASE "home of marks" RESET snowflake.recorded');
 flows('begun anew');

@@ -394,8 +394,8 @@ sub dump_database
 	return;
 }
 
-# Restore a dump by psql or pg_restore.  Returns the exit status and the
-# messages.
+# Restore a dump by psql or pg_restore, with this max_wait, else one that is long
+# enough for a busy machine.  Returns the exit status and the messages.
 sub restore
 {
 	my ($node, $dbname, $file, %opts) = @_;
@@ -403,6 +403,8 @@ sub restore
 	my $connstr = $node->connstr($dbname);
 
 	$connstr .= " user=$opts{user}" if $opts{user};
+	local $ENV{PGOPTIONS} =
+	  '-c snowflake.max_wait=' . ($opts{max_wait} // '1min');
 	return run_program($node, 'psql', '-Xq', '-v', 'VERBOSITY=verbose',
 		'-d', $connstr, '-f', "$dir/$file", @options)
 	  if $file =~ /\.sql$/;
@@ -624,6 +626,7 @@ foreach my $case (
 {
 	my $node = new_server('single', 0);
 	my ($status, $stderr) = restore($node, 'postgres', 'home.dump',
+		max_wait => '300ms',
 		options => ['--single-transaction']);
 
 	is($status, 1, 'as one transaction into a new home: fails');
@@ -633,7 +636,7 @@ foreach my $case (
 		'0', 'as one transaction into a new home: nothing is restored');
 
 	$node->safe_psql('postgres', 'CREATE DATABASE app');
-	$node->safe_psql('app', 'CREATE EXTENSION snowflake; SELECT snowflake_nextval()');
+	$node->safe_psql('app', "CREATE EXTENSION snowflake; SET snowflake.max_wait = '1min'; SELECT snowflake_nextval()");
 	($status, $stderr) = restore($node, 'postgres', 'home.dump',
 		options => ['--single-transaction']);
 	is("$status$stderr", '0', 'as one transaction, an ID was drawn: works');
@@ -671,7 +674,7 @@ foreach my $case (
 	$node->stop;
 	set_clock($node, $issued - 2 - time());
 	start_node($node);
-	$node->safe_psql('postgres', "SELECT snowflake_advance($max)");
+	$node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_advance($max)");
 	my $ledger = ledger_of('not preloaded', @rows);
 	flows($node, 'postgres', $ledger, 'not preloaded, as the hint says');
 	is_unique($ledger, 'not preloaded');
@@ -682,7 +685,7 @@ foreach my $case (
 {
 	my $other = new_server('other', 0,
 		$preload . "snowflake.epoch = '2021-01-01 00:00:00+00'\n");
-	$other->safe_psql('postgres', "CREATE EXTENSION snowflake; $table; $insert");
+	$other->safe_psql('postgres', "CREATE EXTENSION snowflake; SET snowflake.max_wait = '1min'; $table; $insert");
 	dump_database($other, 'postgres', 'epoch.sql');
 	$other->append_conf('postgresql.conf', <<'CONF');
 snowflake.epoch = '2020-01-01 00:00:00+00'
@@ -744,6 +747,7 @@ CONF
 	my $id = $old->safe_psql('postgres',
 		"SELECT snowflake_compose(clock_timestamp() + interval '1 hour', 1, 0, 0)");
 	my $advanced = $old->safe_psql('postgres', <<SQL);
+SET snowflake.max_wait = '1min';
 SELECT (extract(epoch FROM snowflake_advance($id)) * 1000000)::bigint
 SQL
 	my $was_recorded = $old->safe_psql('postgres', $recorded);

@@ -80,7 +80,6 @@ my $node = snowflake_node('databases', <<'CONF', clock => 0);
 snowflake.layout = 'time:41 node:5 worker:2 sequence:6'
 snowflake.sequence_start = zero
 snowflake.reserve_window = '500ms'
-snowflake.max_wait = '2s'
 CONF
 
 #
@@ -332,9 +331,9 @@ sub ends_and_goes_on
 		'for that reason');
 
 	# a refused connection makes the postmaster look whom to start
-	$node->psql('app', 'SELECT 1');
+	try_sql($node, 'SELECT 1', 'app');
 	usleep(1_500_000);
-	$node->psql('app', 'SELECT 1');
+	try_sql($node, 'SELECT 1', 'app');
 	$session->quit;
 	ends_and_goes_on($last);
 	$faults++;

@@ -36,7 +36,11 @@ sub worker_use
 	my @stat = split / /, slurp_file("/proc/$worker/stat") =~ s/^.*\) //r;
 	my @switches = slurp_file("/proc/$worker/status") =~ /ctxt_switches:\s*(\d+)/g;
 
-	return { ticks => $stat[11] + $stat[12], switches => $switches[0] + $switches[1] };
+	return {
+		state => $stat[0],
+		ticks => $stat[11] + $stat[12],
+		switches => $switches[0] + $switches[1]
+	};
 }
 
 # The same, once it has done what there was to do.
@@ -50,7 +54,7 @@ sub wait_idle
 
 			sleep 1;
 			$use = worker_use();
-			return $use->{switches} == $before;
+			return $use->{switches} == $before && $use->{state} eq 'S';
 		}) or die "the worker does not come to rest\n";
 	return $use;
 }

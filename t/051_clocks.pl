@@ -208,11 +208,12 @@ CONF
 	# A restart with the clock a little behind: IDs go on where they were.
 	#
 	$node->append_conf('postgresql.conf', "snowflake.max_drift = '10min'");
-	my $last = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+	my $patient = "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval()";
+	my $last = $node->safe_psql('postgres', $patient);
 	$node->stop('fast');
 	set_clock($node, $base - 300);
 	start_node($node);
-	my $next = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+	my $next = $node->safe_psql('postgres', $patient);
 	cmp_ok($next >> 22, '==', ($last >> 22) + 1,
 		"$clock, restarted 5 min back: IDs go on in the next millisecond");
 	$ledger->add_ids("$clock psql", $last, $next);

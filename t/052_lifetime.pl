@@ -175,6 +175,7 @@ CONF
 	$node->stop;
 	start_with($end - 60, $conf);
 	my $session = stay($node);
+	$session->query_safe("SET snowflake.max_wait = '10s'");
 	draw_some($ledger, $session, 'stays');
 	is_deeply(
 		[ check('lifetime') ],
@@ -184,7 +185,7 @@ CONF
 		],
 		"$name: in the last minute snowflake_check() warns");
 
-	my $draw = start_draw($node, sessions => 4);
+	my $draw = start_draw($node, sessions => 4, max_wait => '10s');
 	wait_drawn($draw, 1000);
 	clock_at($end - 2);
 	my $error;
@@ -195,6 +196,7 @@ CONF
 			}),
 		'then there is an error');
 	is_ended($error, $layout, $end, 'of the end');
+	$session->query_safe('RESET snowflake.max_wait');
 	clock_at($end + 1);
 	wait_statements($node, $draw);
 	is(sqlstates($draw), '2200H', 'all sessions get it');
@@ -251,10 +253,11 @@ CONF
 	my ($unit, $above) = ($layout->{shift}, $layout->{last} + 1);
 	my $fourth = $layout->{last} - (3 << $unit);
 	$node->safe_psql('postgres',
-		"SET client_min_messages = error; SELECT snowflake_advance($fourth)");
+		"SET client_min_messages = error; SET snowflake.max_wait = '1min'; SELECT snowflake_advance($fourth)");
 	my $last = new_ledger();
 	$draw = start_draw($node,
 		sessions => 1,
+		max_wait => '10s',
 		sql => 'SELECT snowflake_nextval(1000000)');
 	wait_drawn($draw, 3 * $layout->{ids});
 	$session = stay($node);
@@ -288,8 +291,8 @@ CONF
 		'as the background worker says it');
 	$node->safe_psql('postgres',
 		"SET snowflake.max_wait = '1min'; SELECT snowflake_accept_layout()");
-	is((check('mark'))[0], 'ok', 'accepted');
-	$draw = start_draw($node, sessions => 4);
+	ok(wait_for(sub { (check('mark'))[0] eq 'ok' }), 'accepted');
+	$draw = start_draw($node, sessions => 4, max_wait => '10s');
 	wait_drawn($draw, 20000);
 	is(sqlstates($draw), '', 'and IDs are drawn');
 	$ledger->add($draw);

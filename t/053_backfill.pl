@@ -187,6 +187,9 @@ my $restore = "INSERT INTO snowflake_dumped_mark (mark, backfilled) VALUES ('202
 $node->safe_psql('postgres', sprintf $restore, 'NULL');
 $blocker->query_safe('BEGIN; LOCK TABLE snowflake_home.backfill');
 is($node->safe_psql('postgres', "SELECT snowflake_backfill('2020-02-01 00:00:01+00') > 0"), 't', 'the worker waits: other milliseconds go on');
+my $waiter = start_sql($node, "SELECT snowflake_backfill('2020-03-01+00') > 0");
+$node->poll_query_until('postgres', "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE backend_type = 'snowflake worker'")
+  or die "the worker waits for no lock\n";
 $error = error_of($node, "SET snowflake.max_wait = '200ms'; SELECT snowflake_backfill('2020-03-01+00')");
 is($error->{sqlstate}, '55000', 'who needs more waits for max_wait');
 is($error->{message}, 'cannot backfill a snowflake ID: its sequence number could not be made durable', 'and gets an error');
@@ -195,12 +198,18 @@ is(error_of($node, "SET statement_timeout = '100ms'; SELECT snowflake_backfill('
 is(error_of($node, "SET statement_timeout = '100ms'; " . sprintf $restore, 77)->{sqlstate}, '57014', 'so is the restoring of a dump');
 $blocker->query_safe('ROLLBACK');
 $blocker->quit;
-is($node->safe_psql('postgres', "SELECT snowflake_backfill('2020-03-01+00') > 0"), 't', 'the lock is gone: it goes on');
+is(join('', finish_sql($waiter)), 't', 'the lock is gone: who waited gets his');
+is($node->safe_psql('postgres', "SELECT snowflake_backfill('2020-03-01+00') > 0"), 't', 'and it goes on');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM snowflake_home.backfill WHERE stretch = -1'), '0', 'and what was cancelled is not done');
 
 # the worker fails
 $node->safe_psql('postgres', 'ALTER TABLE snowflake_home.backfill ADD CONSTRAINT full_disk CHECK (stretch < 0) NOT VALID');
-$error = error_of($node, "SET snowflake.max_wait = '3s'; SELECT snowflake_backfill('2020-04-01+00')");
+wait_for(
+	sub {
+		# which it tries again each second
+		$error = error_of($node, "SET snowflake.max_wait = '1500ms'; SELECT snowflake_backfill('2020-04-01+00')");
+		return $error->{detail} =~ /worker failed/;
+	});
 is($error->{sqlstate}, '55000', 'the worker fails: an error');
 like($error->{detail}, qr/violates check constraint "full_disk"/, 'with its reason');
 $node->safe_psql('postgres', 'ALTER TABLE snowflake_home.backfill DROP CONSTRAINT full_disk');

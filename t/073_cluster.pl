@@ -996,6 +996,10 @@ is($ledger->duplicates, 0, 'no ID came twice');
 is($ledger->disorder, 0, 'the IDs of a session increase');
 
 # Rows that were committed before a client was told arrive as well.
+$_->{node}->poll_query_until('postgres',
+	q(SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'draw'))
+  or die "statements do not end\n"
+  foreach @servers;
 my $rows = sum0
   map { $_->{node}->safe_psql('postgres', 'SELECT count(*) FROM orders') }
   @servers;

@@ -194,6 +194,7 @@ SQL
 		$node->restart;
 		push @all, take($node, 'kept', $count);
 	}
+	wait_next($node, 'kept');
 	$node->restart;
 	$node->stop('smart');
 	$node->start;
@@ -324,12 +325,13 @@ $tests{crashes} = sub {
 			}
 			is($early, 0, 'at all times max_id is not below a number that was issued');
 
+			my $worker = worker_pid($node);
 			$faults{$name}->($node);
 			my $lives = $name =~ /backend|worker/;
 			if ($lives)
 			{
-				# those under way may still be from before
-				usleep(300_000);
+				# no longer those from before
+				worker_pid($node, $worker);
 				wait_drawn($draw, 200);
 			}
 			stop_draw($draw);
@@ -707,7 +709,7 @@ CONF
 
 	# others go on, while some ask for such tags
 	my $futile = start_draw($node, sessions => 3, sql => "SELECT snowflake_segment_nextval('$zhong')", connstr => $node->connstr('postgres') . " options='-c client_encoding=utf8 -c snowflake.max_wait=100ms'");
-	my $draw = draw_tag($node, 'plain', sessions => 3, delay => 5);
+	my $draw = draw_tag($node, 'plain', sessions => 3, delay => 5, finish => 60_000);
 	wait_drawn($draw, 500);
 	is($node->safe_psql('postgres', "SET client_encoding = UTF8; SELECT snowflake_segment_create('late'); SELECT snowflake_segment_nextval('late')"), "\n1", 'a new tag');
 	wait_drawn($draw, 500);

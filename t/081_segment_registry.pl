@@ -329,7 +329,7 @@ sub test_together
 
 	# and with nothing ended all are accounted for
 	command($two, q|create('dense', step => 10)|);
-	@draws = map { draw_on($_, 'dense', sessions => 4, delay => 0) } $one, $two;
+	@draws = map { draw_on($_, 'dense', sessions => 4, delay => 0, max_wait => '30s', finish => 60_000) } $one, $two;
 	wait_drawn($_, 1500) foreach @draws;
 	@numbers = all_numbers('dense', $one, $two);
 	ok( poll(sub {
@@ -367,7 +367,7 @@ sub test_together
 
 		set_registry($server, registry_conninfo($registry, dbname => $dbname));
 		new_tag($server, "'parity', step => 20, delta => 2, remainder => $remainder{$dbname}", "another registry: a tag in $dbname");
-		draw_on($server, 'parity', delay => 0);
+		draw_on($server, 'parity', delay => 0, finish => 60_000);
 	}
 	wait_drawn($_->{draws}{parity}[0], 1000) foreach $one, $two;
 	is(scalar(grep { $_ % 2 != 1 } all_numbers('parity', $one)), 0, 'one registry: odd numbers');
@@ -409,7 +409,7 @@ SQL
 	ok(poll(sub { !take($b, 'dropped') && $b->{error}{sqlstate} eq '42704' }), 'nor on the other server, soon');
 	is(command($a, q|drop('dropped')|), '42704: segment tag "dropped" does not exist', 'it is not dropped twice');
 	$before = max_id($registry, 'dropped');
-	my (undef, undef, $stderr) = $b->{node}->psql('postgres', q|SELECT snowflake_segment_create('dropped', step => 10)|);
+	my (undef, undef, $stderr) = $b->{node}->psql('postgres', qq|$patient; SELECT snowflake_segment_create('dropped', step => 10)|);
 	like($stderr, qr/NOTICE:  segment tag "dropped" goes on at @{[ $before + 1 ]}\n/, 'created again: it goes on above');
 	cmp_ok(flows($_, 'dropped', 'created again'), '>', $before, 'created again: above all that were given out') foreach $a, $b;
 
@@ -425,18 +425,18 @@ SQL
 	# the same while sessions keep the worker busy with what there is not
 	command($a, q|create('idle')|);
 	take($b, 'idle');
-	$draw = start_draw($b->{node}, sessions => 4, delay => 0, sql => q|SELECT snowflake_segment_nextval('nowhere')|);
+	$draw = start_draw($b->{node}, sessions => 4, delay => 0, max_wait => '20s', sql => q|SELECT snowflake_segment_nextval('nowhere')|);
 	command($a, q|drop('idle')|);
 	ok(poll(sub { !take($b, 'idle') && $b->{error}{sqlstate} eq '42704' }), 'a busy server, too, learns what was dropped');
 	is(sqlstates($draw), '42704', 'a tag that is not there');
 
 	# forgotten
 	command($a, q|create('forgotten', start => 500)|);
-	is((call($a, q|SELECT snowflake_segment_nextval('forgotten')|))[0], 500, 'a tag with a start');
+	is((call($a, qq|$patient; SELECT snowflake_segment_nextval('forgotten')|))[0], 500, 'a tag with a start');
 	is(command($a, q|drop('forgotten', forget => true)|), ': ', 'it is dropped and forgotten');
 	is(max_id($registry, 'forgotten'), '', 'the registry has no trace of it');
 	is(command($b, q|create('forgotten', step => 10)|), ': ', 'created again');
-	is((call($b, q|SELECT snowflake_segment_nextval('forgotten')|))[0], 1, 'forgotten: it begins anywhere');
+	is((call($b, qq|$patient; SELECT snowflake_segment_nextval('forgotten')|))[0], 1, 'forgotten: it begins anywhere');
 
 	# altered
 	command($a, q|create('altered', step => 10, max_value => 20)|);
@@ -470,7 +470,7 @@ SQL
 	is($said, '42501: could not create segment tag "mine": permission denied for function snowflake_make_segment', 'it may not create');
 	is(command($b, q|drop('given')|), '42501: could not drop segment tag "given": permission denied for function snowflake_remove_segment', 'nor drop');
 	flows($b, 'given', 'after that');
-	my ($out) = call($a, q|CREATE ROLE somebody; GRANT EXECUTE ON FUNCTION snowflake_segment_nextval(text) TO somebody; SET ROLE somebody; SELECT snowflake_segment_nextval('given') > 0|);
+	my ($out) = call($a, qq|$patient; CREATE ROLE somebody; GRANT EXECUTE ON FUNCTION snowflake_segment_nextval(text) TO somebody; SET ROLE somebody; SELECT snowflake_segment_nextval('given') > 0|);
 	is($out, 't', 'who is granted it may draw');
 	(undef, $error) = call($a, q|SET ROLE somebody; SELECT snowflake_segment_create('given2')|);
 	is($error->{sqlstate}, '42501', 'not anybody may create');
@@ -496,7 +496,7 @@ SQL
 	$error = psql_error($stderr);
 	is($error->{sqlstate}, '55000', 'a tag that the registry cannot store');
 	like($error->{detail}, qr/^The registry cannot give segments: character with byte sequence 0xe6 0x97 0xa5 in encoding "UTF8" has no equivalent in encoding "LATIN1"\./, 'the reason');
-	(undef, undef, $stderr) = $b->{node}->psql('utf8', "\\set VERBOSITY verbose\nSELECT snowflake_segment_create($japanese)");
+	(undef, undef, $stderr) = $b->{node}->psql('utf8', "\\set VERBOSITY verbose\n$patient; SELECT snowflake_segment_create($japanese)");
 	is(psql_error($stderr)->{sqlstate}, '22P05', 'nor is it created');
 	my $known = draw_on($b, 'known');
 	wait_drawn($known, 300);
@@ -505,7 +505,7 @@ SQL
 		is(scalar(try_command($b, "create('after$n')")), ': ', "meanwhile others are created: after$n");
 		flows($b, "after$n", "after$n");
 	}
-	is((call($b, q|SELECT snowflake_segment_nextval('none')|))[1]{sqlstate}, '42704', 'and not found');
+	is((call($b, qq|$patient; SELECT snowflake_segment_nextval('none')|))[1]{sqlstate}, '42704', 'and not found');
 	command($b, q|drop('known')|);
 	ok(poll(sub { !take($b, 'known') && $b->{error}{sqlstate} eq '42704' }), 'and dropped');
 	is(stop_draw($draw)->{ids}, 0, 'none of what cannot be stored');
@@ -628,6 +628,10 @@ sub test_away
 		like($server->{node}->safe_psql('postgres', q|SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments'|),
 			qr/^error\|No number is given out, as the registry was not heard from for "snowflake\.lease_ttl"\. $away.*$server->{why}/m,
 			"$server->{what}, past the deadline: the check says so");
+
+		# what those still under way draw then would be nobody's
+		$server->{node}->poll_query_until('postgres', q(SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'draw')))
+		  or die "statements do not end\n";
 		set_proxy($server->{proxy}, 'pass');
 	}
 	foreach my $server (@servers)
@@ -695,7 +699,9 @@ sub test_promoted
 		my ($name, $number) = @_;
 		my @proxies = map { start_proxy($_) } $old, $new;
 		my $server = new_server(undef, $name, $number,
-			conf => "snowflake.max_wait = '3s'\n",
+			conf => "snowflake.max_wait = '3s'\n"
+			  # so long the new one is closed
+			  . ($name eq 'second' ? "snowflake.lease_ttl = '40s'\n" : ''),
 			conninfo => LeaseTest::conninfo(
 				host => join(',', map { $_->{host} } @proxies),
 				port => join(',', map { $_->{port} } @proxies)));
@@ -718,7 +724,8 @@ sub test_promoted
 	take($stopped, 'last', 5);
 	take($c, 'kept', 5);
 	$c->{node}->stop;
-	is($old->safe_psql('postgres', 'SELECT count(*) FROM snowflake_segment_kept'), 2, 'rests are kept');
+	my $kept = 'SELECT count(*) FROM snowflake_segment_kept';
+	ok($old->poll_query_until('postgres', $kept, '2'), 'rests are kept');
 	$old->wait_for_catchup($new, 'replay');
 	$new->append_conf('postgresql.conf', "primary_conninfo = ''\n");
 	reload_node($new);
@@ -730,6 +737,7 @@ sub test_promoted
 	take($a, 'all', 150);
 	take($_->[0], $_->[1], 15) foreach [ $cut, 'rest' ], [ $stopped, 'last' ];
 	my %lost = map { $_->[1] => (wait_held($_->[0], $_->[1]))[1] } [ $cut, 'rest' ], [ $stopped, 'last' ];
+	wait_held($a, 'all');
 	my $all = max_id($old, 'all');
 
 	set_proxy($_->{new}, 'refuse') foreach $cut, $stopped;
@@ -738,7 +746,7 @@ sub test_promoted
 
 	# Those that are connected report.
 	ok(poll(sub { max_id($new, 'all') >= $all }), 'what was lost is reported');
-	is($new->safe_psql('postgres', 'SELECT count(*) FROM snowflake_segment_kept'), 0, 'what was kept is not any more');
+	is($new->safe_psql('postgres', $kept), 0, 'what was kept is not any more');
 	$c->{node}->stop('immediate');
 	start_node($c->{node});
 	take($a, 'all', how_many(held($a, 'all')));
@@ -817,7 +825,8 @@ sub test_stops
 	foreach (1 .. 3)
 	{
 		$a->{node}->stop;
-		is($registry->safe_psql('postgres', $kept), 2, 'stopped: what is left is kept');
+		# (which may be on its way still)
+		ok($registry->poll_query_until('postgres', $kept, '2'), 'stopped: what is left is kept');
 		is(scalar(take($b, 't', 150)), 150, 'the other server has numbers');
 		start_node($a->{node});
 		is(flows($a, 't', 'started'), $next++, 'started: it goes on where it was');
@@ -835,7 +844,7 @@ sub test_stops
 	$copy->append_conf('postgresql.conf', 'port = ' . $copy->port . "\n");
 	start_node($_) foreach $copy, $a->{node};
 	push @all, server('stops_copy', $copy);
-	my @draws = map { draw_on($_, 't', delay => 0) } @all;
+	my @draws = map { draw_on($_, 't', delay => 0, max_wait => '20s') } @all;
 	wait_drawn($_, 500) foreach @draws;
 	is(join('', map { sqlstates($_) } @draws), '', 'a copy: all draw');
 
@@ -859,8 +868,11 @@ sub test_stops
 		my $end = max map { $_->[1] } held($a, 't');
 		set_proxy($a->{proxy}, $mode);
 		my $began = time();
+		my $from = -s $a->{node}->logfile;
 		$a->{node}->stop;
 		cmp_ok(time() - $began, '<', 30, "$mode: the server stops");
+		like(slurp_file($a->{node}->logfile, $from), qr/LOG:  what is left of segments of numbers was not kept\n/,
+			"$mode: the log says what is lost");
 		set_proxy($a->{proxy}, 'pass');
 		start_node($a->{node});
 		cmp_ok(flows($a, 't', "$mode: it is started"), '>', $last, "$mode: it goes on above");

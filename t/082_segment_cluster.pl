@@ -132,9 +132,10 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO snowflake_server;
 CREATE FUNCTION note(what text, tag text, first bigint, last bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	RAISE LOG 'noted % "%" % %, server % pid % since % at % xid %', what, tag, first, last,
+	RAISE LOG 'noted % "%" % %, server % pid % since % asked % at % xid %', what, tag, first, last,
 		current_setting('application_name'), pg_backend_pid(),
 		(SELECT extract(epoch FROM backend_start) FROM pg_stat_activity WHERE pid = pg_backend_pid()),
+		extract(epoch FROM statement_timestamp()),
 		extract(epoch FROM clock_timestamp()), pg_current_xact_id();
 END$$;
 
@@ -176,7 +177,7 @@ sub read_notes
 
 	foreach my $log (map { slurp_file($_->logfile) } @registry{qw(primary standby)})
 	{
-		while ($log =~ /noted (\w+) "(?:tag (\d+))?" (\d+) (\d+), server (\w+) pid (\d+) since ([\d.]+) at ([\d.]+) xid (\d+)/g)
+		while ($log =~ /noted (\w+) "(?:tag (\d+))?" (\d+) (\d+), server (\w+) pid (\d+) since ([\d.]+) asked ([\d.]+) at ([\d.]+) xid (\d+)/g)
 		{
 			push @notes,
 			  {
@@ -187,8 +188,9 @@ sub read_notes
 				server => $5,
 				connection => "$6 $7",
 				connected => $7,
-				time => $8,
-				request => "$6 $7 $9"
+				asked => $8,
+				time => $9,
+				request => "$6 $7 $10"
 			  };
 		}
 	}
@@ -426,10 +428,12 @@ sub server_killed
 sub backend_killed
 {
 	my $server = choose();
+	my $worker = worker_pid($server->{node});
 	my $pid = busy_backend($server->{node});
 
 	crashes($server);
 	kill 'KILL', $pid;
+	worker_pid($server->{node}, $worker);
 	return (0, sub { });
 }
 
@@ -442,6 +446,19 @@ sub worker_killed
 	kill 'KILL', $pid;
 	worker_pid($server->{node}, $pid);
 	return (0, sub { });
+}
+
+# Nor where the registry is slow: it says so.
+sub stop_server
+{
+	my ($server, $mode) = @_;
+	my $node = $server->{node};
+	my $from = -s $node->logfile;
+
+	$node->stop($mode);
+	crashes($server) if slurp_file($node->logfile, $from) =~ /was not kept/;
+	end_draws($server);
+	return;
 }
 
 sub server_stopped
@@ -458,8 +475,7 @@ sub server_stopped
 
 	# it cannot keep it where the registry may be away
 	crashes($server) if $mode eq 'immediate' || defined $keep || $busy{registry};
-	$node->stop($mode);
-	end_draws($server);
+	stop_server($server, $mode);
 	return (
 		rand 1,
 		sub {
@@ -475,8 +491,7 @@ sub server_killed_soon
 	my $server = choose();
 
 	crashes($server) if $busy{registry};
-	$server->{node}->stop('fast');
-	end_draws($server);
+	stop_server($server, 'fast');
 	return (
 		rand 1,
 		sub {
@@ -573,7 +588,7 @@ sub registry_frozen
 	return (2 + rand 3, freeze($registry{primary}));
 }
 
-# The standby was away for a while.  So it does not know which segments were
+# The standby is away for a while.  So it does not know which segments were
 # given out last, and gives none until all servers have reported what they have,
 # or are silent for lease_ttl.  Meanwhile they go on with that.
 sub failover
@@ -587,14 +602,16 @@ sub failover
 	rmtree($primary->backup_dir . "/$backup");
 	$standby->start;
 	$primary->wait_for_catchup($standby);
-	$standby->stop('immediate');
+	$standby->append_conf('postgresql.conf', "primary_conninfo = ''");
+	reload_node($standby);
+	$primary->poll_query_until('postgres', 'SELECT NOT EXISTS (SELECT FROM pg_stat_replication)')
+	  or die "still a standby\n";
 
 	# what it will not know of
 	my $least = fetches() + 20;
 	wait_for(sub { return fetches() >= $least }) or die "no segments are fetched\n";
 	kill9_postmaster($primary, all => 1);
 
-	$standby->start;
 	$standby->promote;
 	$standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()')
 	  or die "no promotion\n";
@@ -712,17 +729,31 @@ sub indexes
 		int(($last - $remainder) / $delta));
 }
 
+# Were the numbers of a note given out anew, without having been kept?  Then they
+# did not arrive, and the registry has lost that it gave them, or had not
+# committed it.
+sub given_anew
+{
+	my ($note, @later) = @_;
+	my ($next) = grep { $_->{first} <= $note->{last} && $_->{last} >= $note->{first} } @later;
+
+	return $next && $next->{what} ne 'kept';
+}
+
 # What servers were given of one tag: a segment of which all numbers above the
 # last that was drawn may be missing gets a reason.  A server that crashed had
 # two buffers.
 sub find_reasons
 {
 	my ($t, $notes, $last_on, $moves, $missing) = @_;
+	my @own = grep { $_->{what} =~ /given|again|kept/ && $_->{tag} == $t } @{$notes};
 	my %given;
 
-	foreach my $note (@{$notes})
+	while (my $note = shift @own)
 	{
-		next unless $note->{what} =~ /given|again/ && $note->{tag} == $t;
+		next if $note->{what} eq 'kept';
+		my $is_last = $last_on->{ $note->{connection} } eq $note->{request};
+		next if $is_last && given_anew($note, @own);
 		my ($first, $last) = indexes($tags[$t], $note->{first}, $note->{last});
 		my $is_whole = any { $_->[0] <= $first && $_->[1] >= $last } @{$missing};
 
@@ -731,7 +762,7 @@ sub find_reasons
 		{
 			$note->{reason} = 'forgotten';
 		}
-		elsif ($is_whole && $last_on->{ $note->{connection} } eq $note->{request})
+		elsif ($is_whole && $is_last)
 		{
 			$note->{reason} = 'did not arrive';
 		}
@@ -959,6 +990,10 @@ wait_for(sub { usleep(100_000); return $more <= sum0 map { drawn_by($_) } @serve
 # The end: all is kept over a clean restart
 #
 end_draws($_) foreach @servers;
+$_->{node}->poll_query_until('postgres',
+	q(SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'draw')))
+  or die "statements do not end\n"
+  foreach @servers;
 my %rests = map {
 	# what was kept before, and not asked for since, is still there
 	$_->{name} => [ sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] } rests($_), kept_by($_) ]
@@ -1025,7 +1060,7 @@ foreach my $moved (grep { $_->{what} eq 'moved' } @notes)
 		     $_->{what} =~ /given|again/
 		  && $_->{request} ne $moved->{request}
 		  && $_->{time} > $moved->{time}
-		  && $_->{time} < $moved->{time} + $ttl - 0.1
+		  && $_->{asked} < $moved->{asked} + $ttl
 	} @notes;
 }
 is(scalar(@early), 0, 'after a failover no segment is given too early');

@@ -104,7 +104,7 @@ my $id = 'snowflake_nextval() + i - i';
 
 sql('TRUNCATE snowflake_key_formats');
 fresh_minute();
-restart_with("snowflake.layout = 'time:31\@60s node:5 worker:3 sequence:2'\nsnowflake.sequence_start = zero\nsnowflake.max_drift = '4min'\nsnowflake.max_wait = '10ms'\n");
+restart_with("snowflake.layout = 'time:31\@60s node:5 worker:3 sequence:2'\nsnowflake.sequence_start = zero\nsnowflake.max_drift = '4min'\n");
 sql(insert_format('ONE', ', sequence_width', ', 1'));
 my $a = session($node);
 my $b = session($node);
@@ -117,6 +117,7 @@ is(fields($a, $key, 3), '1:0+0 1:1+0 1:2+0', 'keys hop to slot 1, where slot 0 i
 is(fields($a, $key, 3), '1:3+0 0:3+1 1:0+1', 'and not to slot 2, but to the next unit');
 is(fields($a, $key, 12), '1:1+1 1:2+1 1:3+1 0:0+2 0:1+2 0:2+2 0:3+2 1:0+2 1:1+2 1:2+2 1:3+2 0:0+3', 'and so on');
 fields($a, $key, 15);
+$a->query_safe("SET snowflake.max_wait = '10ms'");
 my $error = session_error($a, "SELECT snowflake_key('ONE', 1)");
 is("$error->{sqlstate}: $error->{message}", '53000: cannot generate a snowflake ID: all sequence numbers are in use', 'up to max_drift');
 my $c = session($node);

@@ -239,13 +239,15 @@ sub wait_for
 #	connstr		where to connect to instead, as for a pooler
 #	max_wait	the setting, else that of the server: longer where there are to be
 #				no errors, as the worker may be slow on a busy machine
+#	finish		how long statements that are under way at the end have, else 1000 ms:
+#				longer where it matters what they draw
 #	by_statement	true: order is checked within a statement only, as where
 #					statements of a session go to different backends
 sub start_draw
 {
 	my ($node, %opts) = @_;
 	my $file = PostgreSQL::Test::Utils::tempdir('draw') . '/draw';
-	my %default = (sessions => 10, ids => 10, delay => 0);
+	my %default = (sessions => 10, ids => 10, delay => 0, finish => 1000);
 	my $connstr = delete $opts{connstr}
 	  // $node->connstr($opts{dbname} // 'postgres');
 	my $sql = delete $opts{sql};
@@ -259,7 +261,8 @@ sub start_draw
 	{
 		die "start_draw has no option $name" unless exists $default{$name};
 	}
-	my @args = ('-c', $opts{sessions}, '-n', $opts{ids}, '-d', $opts{delay});
+	my @args = ('-c', $opts{sessions}, '-n', $opts{ids}, '-d', $opts{delay},
+		'-w', $opts{finish});
 	push @args, '-q', $sql if defined $sql;
 	push @args, '-s' if $by_statement;
 	push @args, '-f', "$file.ids", $connstr;
@@ -355,7 +358,7 @@ sub drawn_before
 			my $begun = try_sql($node, <<SQL) // '';
 SELECT count(*) FILTER (WHERE is_new OR is_held) >= $sessions
    AND count(*) FILTER (WHERE NOT is_new AND NOT is_held) = 0
-FROM (SELECT query_start > '$now' AS is_new, wait_event IS NOT DISTINCT FROM 'SyncRep' AS is_held
+FROM (SELECT coalesce(query_start > '$now', false) AS is_new, wait_event IS NOT DISTINCT FROM 'SyncRep' AS is_held
       FROM pg_stat_activity WHERE application_name = 'draw') AS session
 SQL
 			usleep(100_000) if $begun ne 't';
@@ -478,6 +481,7 @@ sub issues_nothing
 		($id, $error) = draw_one($session);
 		push @ids, $id if $id ne '';
 	}
+	wait_statements($node, $draw);
 	is("$error->{sqlstate}: $error->{message}",
 		'55000: cannot generate a snowflake ID: the clock is behind the last ID',
 		"$name: an error");

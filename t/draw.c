@@ -17,8 +17,8 @@
  * are taken one by one, so those that came before an error count too.
  *
  * It ends at SIGTERM or at the end of its standard input, so that it does not
- * outlive who started it.  Statements that are under way have FINISH_MS to
- * finish.  Then standard output gets
+ * outlive who started it.  Statements that are under way have FINISH_MS, or
+ * with -w MS another time, to finish.  Then standard output gets
  *
  *		ids N							rows recorded
  *		statements N					statements that ended well
@@ -83,6 +83,7 @@ typedef struct Count
 static int	nsessions = 1;
 static bool number_statements = false;
 static int	delay_ms = 0;
+static int	finish_ms = FINISH_MS;
 static const char *sql;
 static const char *conninfo;
 static const char *file_name;
@@ -441,7 +442,7 @@ draw(void)
 		if (terminated && !stopping)
 		{
 			stopping = true;
-			stop_at = now + FINISH_MS;
+			stop_at = now + finish_ms;
 		}
 
 		for (int i = 0; i < nsessions; i++)
@@ -539,7 +540,7 @@ main(int argc, char **argv)
 	int			nids = 10;
 	int			option;
 
-	while ((option = getopt(argc, argv, "c:d:f:n:q:s")) != -1)
+	while ((option = getopt(argc, argv, "c:d:f:n:q:sw:")) != -1)
 	{
 		switch (option)
 		{
@@ -561,13 +562,16 @@ main(int argc, char **argv)
 			case 's':
 				number_statements = true;
 				break;
+			case 'w':
+				finish_ms = number_option(option);
+				break;
 			default:
 				exit(2);
 		}
 	}
 	if (optind != argc - 1 || file_name == NULL)
 		die("usage: draw [-s] [-c SESSIONS] [-n IDS | -q SQL] [-d DELAY_MS]"
-			" -f FILE CONNINFO");
+			" [-w MS] -f FILE CONNINFO");
 	conninfo = argv[optind];
 	if (sql == NULL)
 	{
