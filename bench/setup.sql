@@ -14,7 +14,7 @@ CREATE TABLE sample (
 
 -- A number with as many decimals as are of interest.
 CREATE FUNCTION readable(number float8) RETURNS text LANGUAGE sql AS $$
-    SELECT to_char(number, CASE WHEN number >= 1000 OR number = floor(number) THEN 'FM999,999,999,990'
+    SELECT to_char(number, CASE WHEN number >= 999.95 OR number = floor(number) THEN 'FM999,999,999,990'
                                 WHEN number >= 10 THEN 'FM990.0'
                                 ELSE 'FM990.000' END)
 $$;

@@ -114,7 +114,10 @@ wait_for_backends(99, 'and the slot is kept');
 # FATAL
 my $offset = -s $node->logfile;
 my $idle = session($node);
-$idle->query_safe("BEGIN; SELECT snowflake_nextval(); SET idle_in_transaction_session_timeout = '10ms'");
+$idle->query_safe('BEGIN; SELECT snowflake_nextval()');
+wait_for_backends(100, 'a session in a transaction');
+# its end may come while psql is still at it
+$idle->query("SET idle_in_transaction_session_timeout = '10ms'");
 wait_for_backends(99, 'a FATAL error gives the slot back');
 like(slurp_file($node->logfile, $offset),
 	qr/FATAL:.*terminating connection due to idle-in-transaction timeout/, 'which was one');
@@ -131,10 +134,13 @@ is(slots('sum(issued)'), $issued, 'and nothing is counted twice');
 
 #
 # The next owner of a slot goes on above the word that was left: one slot,
-# whose owners follow each other within a time unit of a minute.
+# whose owners follow each other within a time unit of a minute, and all have a
+# number in it.
 #
-$node->append_conf('postgresql.conf',
-	"snowflake.layout = 'time:31\@60s node:5 worker:0 sequence:20'");
+$node->append_conf('postgresql.conf', <<'CONF');
+snowflake.layout = 'time:31@60s node:5 worker:0 sequence:20'
+snowflake.sequence_start = zero
+CONF
 forget_mark($node);
 $node->restart;
 my @follow;
@@ -174,6 +180,8 @@ my $anew = "SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recov
 wait_for(sub { (try_sql($node, $anew) // '') eq 't' });
 ok($node->poll_query_until('postgres', 'SELECT sum(cardinality(pids)) = 0 FROM pg_stat_snowflake_slots'),
 	'shared memory is made anew');
+ok($node->poll_query_until('postgres', 'SELECT reserved_until IS NOT NULL FROM pg_stat_snowflake'),
+	'and the worker has read the mark');
 is(slots('count(*), count(last_id), count(last_ts)'), '31|0|0', 'with nothing drawn yet');
 cmp_ok($node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; $draw"),
 	'>', $last, 'and IDs are drawn again, above those before');

@@ -203,7 +203,7 @@ BEGIN
     FOR i IN 1 .. 1000000000 LOOP
         INSERT INTO ids
         SELECT $victim_source, i, coalesce(id > lag(id) OVER (), true), id
-        FROM (SELECT nextval('victim_draws'), snowflake_nextval() AS id
+        FROM (SELECT snowflake_nextval() AS id, nextval('victim_draws')
               FROM generate_series(1, 1000) OFFSET 0) AS d;
         COMMIT;
     END LOOP;

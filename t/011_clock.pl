@@ -123,14 +123,6 @@ SQL
 
 # A session that goes on after an error, and what it answers: the result and
 # the error.
-sub open_session
-{
-	my ($node) = @_;
-	my $session = $node->background_psql('postgres', on_error_stop => 0);
-	$session->query_safe('\set VERBOSITY verbose');
-	return $session;
-}
-
 sub ask
 {
 	my ($session, $sql) = @_;
@@ -251,7 +243,7 @@ set_configuration($node, 'snowflake.max_wait', '10min');
 # right.
 #
 {
-	my $session = open_session($node);
+	my $session = session($node);
 	my (@ids, $id, $error, $begin);
 
 	push @ids, (draw_one($session))[0];
@@ -406,7 +398,7 @@ foreach my $how (qw(fast immediate))
 
 	set_clock($node, -$hour / 2);
 	start_node($node);
-	my $session = open_session($node);
+	my $session = session($node);
 	ask($session, "SET snowflake.max_wait = '2s'");
 	my ($id, $error);
 	foreach (1 .. 50)
@@ -444,7 +436,7 @@ foreach my $layout ('time:41 node:5 worker:5 sequence:12',
 	$node = clock_node('day' . length $layout, <<CONF);
 snowflake.layout = '$layout'
 CONF
-	my $session = open_session($node);
+	my $session = session($node);
 	my (@ids, $id, $error);
 
 	note "layout $layout";
@@ -470,7 +462,7 @@ SQL
 	ok( $node->poll_query_until('postgres',
 			'SELECT sum(cardinality(pids)) = 0 FROM pg_stat_snowflake_slots'),
 		'the backend exits');
-	$session = open_session($node);
+	$session = session($node);
 	($id, $error) = draw_one($session);
 	if ($layout =~ /worker/)
 	{
@@ -500,9 +492,9 @@ continue
 # Before the epoch
 #
 my $epoch = 1577836800;    # 2020-01-01 00:00:00+00
-$node = clock_node('epoch', '', $epoch - 50 - time);
+$node = clock_node('epoch', '', $epoch - 3000 - time);
 {
-	my $session = open_session($node);
+	my $session = session($node);
 	my (@ids, $id, $error);
 
 	($id, $error) = draw_one($session);
@@ -579,7 +571,7 @@ SQL
 	is($node->safe_psql('postgres', 'SELECT min(id) > 0 FROM drawn'),
 		't', 'none of the IDs is negative');
 
-	my $session = open_session($node);
+	my $session = session($node);
 	($id, $error) = draw_one($session);
 	is($error->{sqlstate}, '2200H', 'a new backend: an error');
 	ask($session, 'SET snowflake.max_wait = 0');
@@ -622,7 +614,7 @@ FROM drawn
 SQL
 	note sprintf '%.2f IDs a millisecond', $count / $ms;
 
-	my ($session) = open_session($node);
+	my ($session) = session($node);
 	my ($result, $error);
 	ask($session, 'SET snowflake.max_wait = 0');
 	($result, $error) =

@@ -36,9 +36,9 @@ my $far = 10;              # from so many seconds on a clock is far back
 # start thereafter.
 my %faults = (
 	'kill -9 of a backend' =>
-	  { do => sub { kill 'KILL', busy_backend($_[0]) } },
+	  { do => sub { kill_child($_[0], busy_backend($_[0]), $_[2]) } },
 	'kill -9 of the worker' =>
-	  { do => sub { kill 'KILL', worker_pid($_[0]) } },
+	  { do => sub { kill_child($_[0], worker_pid($_[0]), $_[2]) } },
 	'kill -9 of the postmaster' => { do => \&kill_postmaster, start => 1 },
 	'immediate shutdown' =>
 	  { do => sub { $_[0]->stop('immediate') }, start => 1 },
@@ -274,6 +274,19 @@ SQL
 #
 # Faults
 #
+# The postmaster, which starts all anew, notices when $meanwhile has been done.
+sub kill_child
+{
+	my ($node, $pid, $meanwhile) = @_;
+	my $postmaster = postmaster_pid($node);
+
+	kill 'STOP', $postmaster;
+	kill 'KILL', $pid;
+	$meanwhile->();
+	kill 'CONT', $postmaster;
+	return;
+}
+
 sub kill_postmaster
 {
 	my ($node) = @_;
@@ -360,14 +373,15 @@ sub run_round
 	}
 	my $set_back = sub { set_clock($node, $server->{base} - $back) };
 
-	# The fault, and the clock is set before it or after it.
+	# The fault, and the clock is set before it or after it, and before the
+	# server starts again.
 	my $log = -s $node->logfile;
 	my $later = $back == 0 || chance(0.7);
 
 	$set_back->() unless $later;
 	my $fault_at = time();
-	$faults{$fault}{do}->($node, $draw);
-	$set_back->() if $later;
+	$faults{$fault}{do}->($node, $draw, $later ? $set_back : sub { });
+	$set_back->() if $later && $faults{$fault}{start};
 	$done{$fault}++;
 	$replay_from //= $fault_at - $replayed;
 

@@ -72,7 +72,7 @@ sub new_standby
 	set_clock($standby, $clock);
 	start_node($standby);
 	$primary->wait_for_catchup($standby);
-	return ($standby, stay($standby));
+	return ($standby, session($standby));
 }
 
 # Let all commits of a primary wait for its standby.
@@ -287,7 +287,7 @@ foreach my $i (1 .. @rounds)
 	{
 		# Who waits for a standby that does not answer must not go on, and has
 		# to when it answers again.
-		my $old_session = stay($primary);
+		my $old_session = session($primary);
 		my $receiver = $standby->safe_psql('postgres',
 			'SELECT pid FROM pg_stat_wal_receiver');
 

@@ -205,6 +205,16 @@ CONF
 	$ledger->add($draw);
 }
 
+# Nothing is issued: what the worker says of that, which tries again and again.
+sub last_error
+{
+	my ($server) = @_;
+	my $error;
+
+	wait_for(sub { ($error = error_of($server, 'SELECT snowflake_nextval()', 'app'))->{detail} !~ /is at work on it/ });
+	return $error;
+}
+
 #
 # Another layout or epoch
 #
@@ -219,7 +229,7 @@ foreach my $change ("snowflake.layout = 'time:41 node:5 worker:3 sequence:6'",
 	$node->append_conf('postgresql.conf', $change);
 	$node->stop;
 	start_node($node);
-	my $error = error_of($node, 'SELECT snowflake_nextval()', 'app');
+	my $error = last_error($node);
 	is($error->{sqlstate}, '55000', "$change: nothing is issued");
 	like($error->{detail}, qr/this server has issued IDs with layout "time:41 node:5 worker:2 sequence:6" and epoch 2020-01-01 00:00:00\+00, and is now configured with layout "time:4/,
 		'what is recorded and what is configured');
@@ -268,7 +278,7 @@ is($node->safe_psql('app', 'SELECT snowflake_nextval() > 0'), 't', 'for good');
 	$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET ALL');
 	$node->stop;
 	start_node($node);
-	my $error = error_of($node, 'SELECT snowflake_nextval()', 'app');
+	my $error = last_error($node);
 	like($error->{detail}, qr/there is a durable mark in database "postgres", but layout and epoch are not recorded with it/,
 		'RESET ALL: nothing is issued');
 	like($error->{hint}, qr/call snowflake_accept_layout\(\)/, 'and the way out');
@@ -302,10 +312,10 @@ sub ends_and_goes_on
 	my $home = session($node);
 
 	is(system('pg_ctl', '-D', $node->data_dir, '-m', 'smart', '-W', 'stop'), 0, 'a smart shutdown');
-	$home->query_safe("DO \$\$BEGIN EXECUTE format('ALTER SEQUENCE snowflake_home.mark MAXVALUE %s', (SELECT last_value FROM snowflake_home.mark)); END\$\$");
+	$home->query_safe(FREEZE_MARK);
 	ok(wait_for(sub { session_error($session, 'SELECT snowflake_nextval()')->{sqlstate} eq '55000' }),
 		'the worker fails');
-	$home->query_safe('ALTER SEQUENCE snowflake_home.mark NO MAXVALUE');
+	$home->query_safe(THAW_MARK);
 	ok(wait_for(sub { session_error($session, 'SELECT snowflake_nextval()')->{sqlstate} eq '' }),
 		'IDs flow again');
 	$_->quit foreach $session, $home;

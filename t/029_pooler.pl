@@ -51,9 +51,10 @@ while ($now < $seconds
 		wait_drawn($draw, 100 * $clients);
 	}
 
-	# Nothing is returned while the server starts again.
+	# Nothing is returned while the server starts again.  It waits until the
+	# backend has ended, which would not be there to be killed then.
 	my $result = try_sql($node, <<'SQL');
-SELECT pg_terminate_backend(pid)
+SELECT pg_terminate_backend(pid, 60000)
 FROM (SELECT pid FROM pg_stat_activity
       WHERE backend_type = 'client backend' AND application_name = 'draw'
       ORDER BY random() LIMIT 1) AS s

@@ -57,8 +57,7 @@ SQL
 	return $node;
 }
 
-# Let the jobs run in the next minute, but not within seconds: each server
-# has to notice them first.
+# Let the jobs run in the minute of this time.
 sub schedule
 {
 	my ($node, $time) = @_;
@@ -85,12 +84,15 @@ SQL
 
 # Not around midnight, since the tests count days.
 my $left = 86400 - time % 86400;
-sleep $left + 1 if $left < 150;
+sleep $left + 1 if $left < 180;
 
 my @nodes = (
 	cron_node('workers', 'cron.use_background_workers = on'),
 	cron_node('connections', "cron.host = 'HOST'"));
-my $time = time + 65;
+
+# The minute begins in 30 to 90 seconds: each server has to notice the jobs
+# before.
+my $time = time + 90;
 foreach my $node (@nodes)
 {
 	schedule($node, $time);

@@ -189,7 +189,7 @@ SQL
 	my $ledger = new_ledger();
 	if ($worker->[0] == 0)
 	{
-		my @stay = map { stay($node) } 1 .. 3;
+		my @stay = map { session($node) } 1 .. 3;
 		$ledger->add_ids('all sessions', map { (draw_one($_))[0] } (@stay) x 20);
 		$_->quit foreach @stay;
 		is($ledger->disorder, 0, "$name: ascending over all sessions");

@@ -92,7 +92,7 @@ CONF
 	};
 	my $goes_on = sub {
 		my ($draw, $name) = @_;
-		my $session = stay($node);
+		my $session = session($node);
 		my $honest = sub {
 			return $session->query_safe('SELECT dishonest(500)') eq '0';
 		};
@@ -111,7 +111,7 @@ CONF
 	#
 	my $draw = start_draw($node, sessions => 6, delay => 1,
 		max_wait => $system ? undef : '3s');
-	my $session = stay($node);
+	my $session = session($node);
 	$goes_on->($draw, "$clock: at the start");
 
 	foreach my $step (1, 60, $hour, 24 * $hour)
@@ -182,7 +182,7 @@ CONF
 		}
 		$ledger->add($draw);
 		start_node($node);
-		$session = stay($node);
+		$session = session($node);
 		issues_nothing($node, $session, $ledger, $name);
 		my (undef, $error) = draw_one($session);
 		like($error->{detail}, qr/^The ${\clock_name($clock)} shows/,
@@ -257,7 +257,7 @@ foreach my $clock (qw(monotonic logical))
 {
 	my $node = snowflake_node("epoch_$clock", "snowflake.clock = $clock\n",
 		clock => 1577836800 - $hour - time);
-	my $session = stay($node);
+	my $session = session($node);
 	my ($id, $error) = draw_one($session);
 
 	is("$error->{sqlstate}: $error->{message}",
@@ -298,7 +298,7 @@ foreach my $clock (qw(monotonic logical))
 			SUSPENDED_FILE => $file);
 		$node->start;
 	}
-	my $session = stay($node);
+	my $session = session($node);
 	my $first = $session->query_safe('SELECT snowflake_nextval()');
 	$suspend->(10 * $hour);
 	my $result = $session->query_safe(<<SQL);
@@ -326,7 +326,7 @@ snowflake.max_drift = 10min
 snowflake.reserve_window = 1h
 CONF
 		clock => 0);
-	my ($a, $b) = map { stay($node) } 1 .. 2;
+	my ($a, $b) = map { session($node) } 1 .. 2;
 
 	# the time units after the first ID's, with how many IDs each
 	my $first;
@@ -348,7 +348,7 @@ SQL
 	is($draw->($b, 1), '2:1', 'another backend joins in, in the highest slot');
 	is($draw->($b, 4), '2:3 3:1', 'and goes on when there is no higher one left');
 	is($draw->($a, 1), '3:1', 'the first goes along');
-	is($draw->(stay($node), 1), '3:1', 'as does a new one');
+	is($draw->(session($node), 1), '3:1', 'as does a new one');
 
 	# behind the clock
 	ok( $node->poll_query_until('postgres',

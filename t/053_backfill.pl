@@ -190,7 +190,11 @@ is($node->safe_psql('postgres', "SELECT snowflake_backfill('2020-02-01 00:00:01+
 my $waiter = start_sql($node, "SELECT snowflake_backfill('2020-03-01+00') > 0");
 $node->poll_query_until('postgres', "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE backend_type = 'snowflake worker'")
   or die "the worker waits for no lock\n";
-$error = error_of($node, "SET snowflake.max_wait = '200ms'; SELECT snowflake_backfill('2020-03-01+00')");
+# (it looks around now and then)
+wait_for(sub {
+	$error = error_of($node, "SET snowflake.max_wait = '200ms'; SELECT snowflake_backfill('2020-03-01+00')");
+	return $error->{detail} =~ /waits for/;
+});
 is($error->{sqlstate}, '55000', 'who needs more waits for max_wait');
 is($error->{message}, 'cannot backfill a snowflake ID: its sequence number could not be made durable', 'and gets an error');
 like($error->{detail}, qr/The background worker, PID \d+, is at work on it in database "postgres" and waits for Lock: relation\. Waited for "snowflake.max_wait", 200 ms\./, 'that says what is waited for');
@@ -232,6 +236,7 @@ $node->wait_for_catchup($standby);
 is(error_of($standby, "SELECT snowflake_backfill('2024-05-01+00')")->{sqlstate}, '25006', 'on a standby: an error');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = '*'");
 reload_node($node);
+$node->safe_psql('postgres', 'CHECKPOINT');    # whose process tells the others
 $node->poll_query_until('postgres', "SELECT sync_state = 'sync' FROM pg_stat_replication")
   or die 'not synchronous';
 my $promoted = new_ledger();

@@ -147,6 +147,7 @@ is(check($node, 'slots'), 'ok|Worker slots: 3. "max_connections" is 96. Backends
 restart_with("max_connections = 31\nautovacuum_max_workers = 1\nmax_wal_senders = 5\n");
 is(check($node, 'slots'), 'ok|Worker slots: 31. "max_connections" is 31.', 'one connection a slot');
 says($node, 'worker', qr/^ok\|The background worker is running\.$/, 'with a background worker');
+says($node, 'mark', qr/^ok\|The durable mark /, 'which has read the mark');
 forget_mark($node);
 restart_with("snowflake.layout = 'js53'");
 is(check($node, 'slots'), 'ok|The layout has no worker field, so that all backends share one slot.', 'no worker field');
@@ -175,7 +176,7 @@ $node->safe_psql('postgres', q|SELECT count(*) FROM snowflake_segment_nextval('a
 is(check($node, 'segments'), 'error|Of tag "a" all numbers up to its maximum value, 1112, are given out to servers, and none is left here. Raise it with snowflake_segment_alter().',
 	'none is left');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_alter('a', max_value => 1000000, step => 1), snowflake_segment_nextval('a')|);
-my $locker = stay($node);
+my $locker = session($node);
 $locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment');
 $node->psql('postgres', q|SET snowflake.max_wait = '10s'; SELECT count(*) FROM snowflake_segment_nextval('a', 1000000)|);
 says($node, 'segments', qr/^error\|Of tag "a" no segment could be fetched\. The home database cannot give segments: canceling statement due to lock timeout\.$/,
@@ -188,9 +189,12 @@ restart_with('');
 #
 # The mark
 #
-$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
-says($node, 'mark',
-	qr/^ok\|The durable mark in database "postgres" reserves IDs up to \S+ \S+, which is \d+ ms ahead of the clock; "snowflake\.reserve_window" is 3000 ms\.$/,
+ok( wait_for(
+		sub {
+			$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+			return check($node, 'mark') =~
+			  /^ok\|The durable mark in database "postgres" reserves IDs up to \S+ \S+, which is \d+ ms ahead of the clock; "snowflake\.reserve_window" is 3000 ms\.$/;
+		}),
 	'a mark that is ahead');
 says($node, 'mark', qr/^ok\|.* which is \d+ ms behind the clock; .*\. The next ID raises it\.$/,
 	'nobody draws: a mark that the clock has passed');
@@ -303,7 +307,7 @@ sub not_looked_at
 }
 
 sql('CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO t DEFAULT VALUES');
-my $session = stay($node);
+my $session = session($node);
 foreach my $lock ('LOCK t', 'REINDEX INDEX t_pkey')
 {
 	$session->query_safe("BEGIN; $lock");
@@ -353,7 +357,7 @@ $session->quit;
 restart_with("snowflake.node_id = -1\n");
 like(check($node, 'tables'), qr/^ok\|/, 'without a number of its own');
 restart_with('');
-$session = stay($node);
+$session = session($node);
 
 # where rows come by logical replication
 sql(<<'SQL');

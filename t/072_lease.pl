@@ -8,7 +8,7 @@
 use strict;
 use warnings FATAL => 'all';
 
-use List::Util qw(min max);
+use List::Util qw(min max uniqnum);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;
@@ -207,10 +207,12 @@ sub test_start
 {
 	my $registry = new_registry('registry_start');
 	my $one = new_server($registry, 'one', proxy => 0);
+
+	is(number($one), 0, 'the first server has number 0');
+
 	my $two = new_server($registry, 'two', proxy => 0);
 	my @servers = ($one, $two);
 
-	is(number($one), 0, 'the first server has number 0');
 	is(number($two), 1, 'the second one number 1');
 	is_deeply(holders($registry), { 0 => $one->{node}->port, 1 => $two->{node}->port }, 'the registry knows');
 	is( $registry->safe_psql('postgres', <<'SQL'),
@@ -243,7 +245,7 @@ SQL
 	# The number changes under load, again and again.
 	my $draw = draw_on($one, sessions => 8, delay => 0);
 	my $number = number($one);
-	my @had = ($number);
+	my @had = ($number);    # one that is free again may be had twice
 	foreach (1 .. 3)
 	{
 		wait_drawn($draw, 1000);
@@ -255,21 +257,20 @@ SQL
 			"the log says that it is node $number");
 	}
 	stop_draw($draw);
-	is_deeply([ sort { $a <=> $b } keys %{ ids_by_number($draw) } ], [ sort { $a <=> $b } @had ], 'IDs with all of these numbers');
+	is_deeply([ sort { $a <=> $b } keys %{ ids_by_number($draw) } ], [ uniqnum(sort { $a <=> $b } @had) ], 'IDs with all of these numbers');
 	is(stop_draw($draw)->{lost}, 0, 'in sessions that went on');
 
 	# A mark that cannot be written leaves the lease alone.
 	$draw = draw_on($two);
 	wait_drawn($draw, 100);
-	$two->{node}->safe_psql('postgres',
-		"DO \$\$BEGIN EXECUTE format('ALTER SEQUENCE snowflake_home.mark MAXVALUE %s', (SELECT last_value FROM snowflake_home.mark)); END\$\$");
+	$two->{node}->safe_psql('postgres', FREEZE_MARK);
 	stops($two, 'no mark', qr/setval: value \d+ is out of bounds/,
 		'cannot generate a snowflake ID: the durable mark could not be raised');
 	$end = lease_end($two);
 	ok(poll(sub { lease_end($two) > $end + 5 }), 'no mark: the lease is renewed');
 	stops($two, 'still no mark', qr/setval: value \d+ is out of bounds/,
 		'cannot generate a snowflake ID: the durable mark could not be raised');
-	$two->{node}->safe_psql('postgres', 'ALTER SEQUENCE snowflake_home.mark NO MAXVALUE');
+	$two->{node}->safe_psql('postgres', THAW_MARK);
 	flows($two, 'a mark again');
 
 	# nor does a cache that cannot be written stop its renewal
@@ -339,7 +340,7 @@ sub test_away
 	foreach my $server (@servers)
 	{
 		my $end = lease_end($server);
-		poll(sub { lease_end($server) > $end }) or die "no renewal";
+		poll(sub { lease_end($server) > $end + 1 }) or die "no renewal";
 	}
 	is(join(' ', map { keys %{ stop_draw($_->{draw})->{errors} } } @servers), '', 'the registry is restarted: nobody notices');
 
@@ -484,7 +485,7 @@ sub test_restart
 	foreach my $server (@servers)
 	{
 		my $end = lease_end($server);
-		poll(sub { lease_end($server) > $end }) or die "no renewal\n";
+		poll(sub { lease_end($server) > $end + 1 }) or die "no renewal\n";
 		set_proxy($server->{proxy}, 'hole');
 		$server->{end} = lease_end($server);
 	}
@@ -773,7 +774,9 @@ sub test_clocks
 	# where the lease lasts longer than the clock goes forward
 	my $warn = new_server($registry, 'warn', dbname => 'warn', clock => 0, conf => "snowflake.lease_ttl = '60s'\n");
 	my $stop = new_server($registry, 'stop', dbname => 'stop', clock => 0, conf => "snowflake.clock_skew_action = stop\n");
-	foreach ($warn, $stop) { number($_); draw_on($_, max_wait => '3s'); wait_drawn($_->{draws}[0], 1000); set_clock($_->{node}, 8); }
+	foreach ($warn, $stop) { number($_); draw_on($_, max_wait => '3s'); wait_drawn($_->{draws}[0], 1000); }
+	my $off_since = time();
+	set_clock($_->{node}, 8) foreach $warn, $stop;
 	ok(wait_log($warn, qr/WARNING:  the server's clock differs too much from others\n.*DETAIL:  The clock of this server is \d+ ms ahead of that of the registry; $skew/),
 		'a clock that goes off: a warning');
 	# measured anew each time, exactly where nobody was slow
@@ -784,7 +787,8 @@ sub test_clocks
 	ok(wait_log($stop, qr/WARNING:  this server issues no more snowflake IDs as node 0\n/), 'and in the log');
 	ok(poll(sub { lease_end($warn) > $end + 7 }), 'a warning: the lease is renewed');
 	is(sqlstates($warn->{draws}[0]), '', 'a warning: IDs go on');
-	is(scalar(() = slurp_file($warn->{node}->logfile) =~ /differs too much from others/g), 1, 'a warning: once');
+	my $warnings = () = slurp_file($warn->{node}->logfile) =~ /differs too much from others/g;
+	cmp_ok($warnings, '<=', 1 + int((time() - $off_since) / 60), 'a warning: once a minute');
 	set_clock($_->{node}, 0) foreach $warn, $stop;
 	number($stop);
 	flows($stop, 'a clock that is right again');
@@ -971,7 +975,7 @@ SQL
 
 	# Taken away while sessions draw.
 	my $draw = draw_on($server);
-	my $session = stay($node);
+	my $session = session($node);
 	wait_drawn($draw, 100);
 	wait_for(sub { ($id) = draw_one($session); return $id ne '' }) or die "no IDs\n";
 	push @{ $server->{ids} }, $id;
@@ -1033,7 +1037,7 @@ sub test_failover
 	kill9_postmaster($registry, all => 1);
 	my @ends = map { lease_end($_) } @servers;
 	$standby->promote;
-	ok(poll(sub { lease_end($servers[$_]) > $ends[$_] }), "the standby is promoted: server $_ has renewed its lease there") foreach 0, 1;
+	ok(poll(sub { lease_end($servers[$_]) > $ends[$_] + 1 }), "the standby is promoted: server $_ has renewed its lease there") foreach 0, 1;
 
 	# What it may have lost was given to others.
 	alter_system($new->{node}, "SET snowflake.registry = '$where'");

@@ -453,9 +453,10 @@ sub server_stopped
 sub worker_killed
 {
 	my $server = choose();
+	my $pid = worker_pid($server->{node});
 
-	kill 'KILL', worker_pid($server->{node});
-	return (0, sub { });
+	kill 'KILL', $pid;
+	return (0, sub { worker_pid($server->{node}, $pid) });
 }
 
 # Both go on from the same lease, which has not run out, and one of them cannot

@@ -456,6 +456,7 @@ SQL
 				$a->{node}->safe_psql('postgres', q|SELECT max_value, min_step FROM pg_stat_snowflake_segments WHERE tag = 'altered'|) eq '4000|100';
 			}),
 		'both servers know of it');
+	poll(sub { held($b, 'altered') }) or die;
 	is(command($b, q|alter('altered', start => 1000)|), ': ', 'a new start');
 	my $most = max_id($registry, 'altered');
 	is($most, 999, 'which the registry has');

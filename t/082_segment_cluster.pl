@@ -121,6 +121,7 @@ log_statement = none
 autovacuum = off
 min_wal_size = '2MB'
 max_wal_size = '16MB'
+max_connections = 100
 CONF
 		allows_streaming => 1,
 		extra => $small);
@@ -392,7 +393,9 @@ sub wait_flow
 	return;
 }
 
-# What it has in its two buffers is lost from now on.
+# What it has in its two buffers is lost from now on: what it was given on
+# connections up to now.  To be called when it is dead, or before it is killed
+# where it starts again by itself.
 sub crashes
 {
 	my ($server) = @_;
@@ -418,8 +421,8 @@ sub server_killed
 {
 	my $server = choose();
 
-	crashes($server);
 	kill9_postmaster($server->{node}, all => rand() < 0.5);
+	crashes($server);
 	end_draws($server);
 	return (rand 1, sub { start_server($server) });
 }
@@ -473,9 +476,10 @@ sub server_stopped
 		reload_node($node);
 	}
 
+	stop_server($server, $mode);
+
 	# it cannot keep it where the registry may be away
 	crashes($server) if $mode eq 'immediate' || defined $keep || $busy{registry};
-	stop_server($server, $mode);
 	return (
 		rand 1,
 		sub {
@@ -497,8 +501,8 @@ sub server_killed_soon
 		sub {
 			start_server($server);
 			usleep(1_000_000);
-			crashes($server);
 			kill9_postmaster($server->{node}, all => 1);
+			crashes($server);
 			end_draws($server);
 			start_server($server);
 		});

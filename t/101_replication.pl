@@ -112,7 +112,7 @@ SQL
 	$c->safe_psql('postgres', q(SET snowflake.max_wait = '1min'; SELECT snowflake_advance(max(id)) FROM orders WHERE (snowflake_parse(id)).node = 1));
 	is(error_of($c, 'postgres', $insert)->{sqlstate}, '55000', 'taking over: nothing is issued while the clock is behind');
 	set_clock($c, 0);
-	$draw = start_draw($c, sessions => 3, sql => $insert, max_wait => '3s');
+	$draw = start_draw($c, sessions => 3, sql => $insert, max_wait => '30s');
 	wait_drawn($draw, 500);
 	is(sqlstates($draw), '', 'taking over: IDs flow');
 	$ledger->add($draw);

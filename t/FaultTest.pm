@@ -20,6 +20,8 @@ use Test::More;
 use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
 
 our @EXPORT = qw(
+  FREEZE_MARK
+  THAW_MARK
   start_draw
   stop_draw
   drawn
@@ -27,7 +29,6 @@ our @EXPORT = qw(
   drawn_before
   wait_statements
   sqlstates
-  stay
   draw_one
   issues_nothing
   new_ledger
@@ -434,16 +435,6 @@ sub sqlstates
 	return join ' ', sort keys %{ stop_draw($handle)->{errors} };
 }
 
-# A session that stays connected for long.
-sub stay
-{
-	my ($node, $dbname) = @_;
-	my $session = session($node, $dbname);
-
-	$session->set_query_timer_restart;
-	return $session;
-}
-
 # Draw one ID.  Returns it, or '', and the error.
 sub draw_one
 {
@@ -471,10 +462,9 @@ sub issues_nothing
 		last if $error->{message} !~ /could not be raised/;
 	}
 
-	my $clients = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'draw'";
-	my $others = $node->safe_psql('postgres', $clients);
+	my $now = $node->safe_psql('postgres', 'SELECT clock_timestamp()');
 	my $draw = start_draw($node, sessions => 4, dbname => $dbname // 'postgres');
-	$node->poll_query_until('postgres', "SELECT ($clients) >= $others + 4")
+	$node->poll_query_until('postgres', "SELECT count(*) >= 4 FROM pg_stat_activity WHERE application_name = 'draw' AND backend_start > '$now'")
 	  or die 'nobody draws';
 	foreach (1 .. 3)
 	{
@@ -556,6 +546,19 @@ ORDER BY random() LIMIT 1
 SQL
 }
 
+# In the home database: the durable mark cannot be raised, and can again.  The
+# worker raises it all the time, so the first ALTER is there for its lock, which
+# lasts until the second one has been done.
+use constant FREEZE_MARK => <<'SQL';
+DO $$
+BEGIN
+	ALTER SEQUENCE snowflake_home.mark NO MAXVALUE;
+	EXECUTE format('ALTER SEQUENCE snowflake_home.mark MAXVALUE %s', (SELECT last_value FROM snowflake_home.mark));
+END
+$$
+SQL
+use constant THAW_MARK => 'ALTER SEQUENCE snowflake_home.mark NO MAXVALUE';
+
 # The process of the extension's background worker; when $not is given, of
 # another one than that.  Waits for it.
 sub worker_pid
@@ -616,6 +619,11 @@ sub kill9_postmaster
 	wait_for($gone)
 	  or die 'after kill -9 of the postmaster these go on: '
 	  . `ps -o pid,stat,args -p @{[ join ',', @left ]}`;
+
+	# Another process may have this PID when the server is started again, which
+	# would take that for another server.
+	unlink $node->data_dir . '/postmaster.pid',
+	  $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 	return;
 }
 

@@ -191,15 +191,20 @@ sub psql_error
 	return \%error;
 }
 
-# A psql that stays connected: a BackgroundPsql of PostgreSQL's own.
+# A psql that stays connected, for as long as it takes: a BackgroundPsql of
+# PostgreSQL's own.
 sub session
 {
 	my ($node, $dbname) = @_;
-
-	return $node->background_psql(
+	my $session = $node->background_psql(
 		$dbname // 'postgres',
 		on_error_stop => 0,
-		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+		extra_params => [ '-v', 'VERBOSITY=verbose' ],
+		timeout => 2 * $PostgreSQL::Test::Utils::timeout_default);
+
+	# that of each query; and from the last one to the end
+	$session->set_query_timer_restart;
+	return $session;
 }
 
 # Run a statement there that fails, and go on.  Returns as psql_error().
