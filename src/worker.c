@@ -84,29 +84,36 @@ worker_register(void)
 
 /*
  * Leave the reason of a failure for who waits, and keep it out of the log if
- * it is the same again.  By way of the log's hook, as an error when connecting
- * cannot be caught.
+ * it is the same again.
  *
  * That it was told to end is no failure.
  */
 static void
 note_error(ErrorData *edata)
 {
-	if (edata->elevel >= ERROR && edata->message != NULL &&
-		edata->sqlerrcode != ERRCODE_ADMIN_SHUTDOWN)
+	uint64		left_out;
+
+	if (edata->elevel < ERROR || edata->message == NULL ||
+		edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+		return;
+	if (serving_segments)
+		edata->output_to_server = alarm_is_due(ALARM_SEGMENT, &left_out);
+	else
 	{
-		uint64		left_out;
+		bool		is_new = reserve_note_error(edata);
 
-		if (serving_segments)
-			edata->output_to_server = alarm_is_due(ALARM_SEGMENT, &left_out);
-		else
-		{
-			bool		is_new = reserve_note_error(edata);
-
-			if (!alarm_is_due(ALARM_WORKER, &left_out) && !is_new)
-				edata->output_to_server = false;
-		}
+		if (!alarm_is_due(ALARM_WORKER, &left_out) && !is_new)
+			edata->output_to_server = false;
 	}
+}
+
+/*
+ * By way of the log's hook, as an error when connecting cannot be caught.
+ */
+static void
+before_log(ErrorData *edata)
+{
+	note_error(edata);
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);
 }
@@ -289,8 +296,16 @@ attempt(void (*task) (void *), void *arg)
 	}
 	PG_CATCH();
 	{
+		ErrorData  *edata;
+
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(TopMemoryContext);
+
+		/* what log_min_messages keeps out of the log does not come to its hook */
+		edata = CopyErrorData();
+		if (!edata->output_to_server)
+			note_error(edata);
+		FreeErrorData(edata);
 		EmitErrorReport();
 		AbortOutOfAnyTransaction();
 		LWLockReleaseAll();
@@ -341,7 +356,7 @@ snowflake_worker_main(Datum arg)
 
 	before_shmem_exit(retire, (Datum) 0);
 	prev_emit_log_hook = emit_log_hook;
-	emit_log_hook = note_error;
+	emit_log_hook = before_log;
 	pg_atomic_write_u32(&reserve->worker, (uint32) MyProcNumber);
 	pg_memory_barrier();
 

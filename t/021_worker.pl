@@ -81,6 +81,16 @@ sub flows
 	return;
 }
 
+sub raised
+{
+	my ($name) = @_;
+	my $reserved = $node->safe_psql('postgres', 'SELECT last_value FROM snowflake_home.mark');
+
+	ok($node->poll_query_until('postgres', "SELECT last_value > $reserved FROM snowflake_home.mark"),
+		"$name: the mark is raised");
+	return;
+}
+
 $node->safe_psql('postgres', 'CREATE DATABASE app');
 $node->safe_psql('app', 'CREATE EXTENSION snowflake');
 my $draw = start_draw($node, sessions => 4, delay => 2, dbname => 'app');
@@ -160,6 +170,17 @@ wait_drawn($draw, 100);
 		qr/the worker tries again by itself/);
 	$node->safe_psql('postgres', THAW_MARK);
 	flows('rejected setval');
+
+	# the same where such an error is not for the log
+	my $from = -s $node->logfile;
+	alter_system('SET log_min_messages = fatal');
+	raised('not logged') foreach 1, 2;    # it reads its settings in between
+	$node->safe_psql('postgres', FREEZE_MARK);
+	stops('not logged', qr/The background worker failed in database "postgres": setval: value \d+ is out of bounds for sequence "mark"/);
+	$node->safe_psql('postgres', THAW_MARK);
+	flows('not logged');
+	unlike(slurp_file($node->logfile, $from), qr/out of bounds/, 'not logged: it is not');
+	alter_system('RESET log_min_messages');
 }
 
 #
@@ -178,9 +199,7 @@ sub new_worker
 	# not even that, unless the server cannot write
 	$node->safe_psql('postgres', 'ALTER DATABASE postgres SET default_transaction_read_only = on');
 	new_worker();
-	my $reserved = $node->safe_psql('postgres', 'SELECT last_value FROM snowflake_home.mark');
-	ok($node->poll_query_until('postgres', "SELECT last_value > $reserved FROM snowflake_home.mark"),
-		'read-only: the mark is raised');
+	raised('read-only');
 	flows('read-only');
 	$node->safe_psql('postgres', 'SET default_transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only');
 }
