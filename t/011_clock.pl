@@ -121,8 +121,7 @@ SQL
 	return ($count, $ahead);
 }
 
-# A session that goes on after an error, and what it answers: the result and
-# the error.
+# What a session answers, which goes on after an error: the result and the error.
 sub ask
 {
 	my ($session, $sql) = @_;

@@ -274,6 +274,7 @@ SQL
 #
 # Faults
 #
+
 # The postmaster, which starts all anew, notices when $meanwhile has been done.
 sub kill_child
 {
