@@ -1,8 +1,9 @@
 # snowflake: 64-bit, time-ordered, globally unique IDs for PostgreSQL
 #
 #   make && sudo make install      build and install for the server of pg_config
-#   scripts/test.sh                run all tests on a throwaway server
-#   make fuzz                      build the fuzz target, see t/fuzz.c
+#   scripts/test.sh                run the tests on a throwaway server
+#   make installcheck              run them on servers of the installed version
+#   make fuzz                      build the fuzz target, see t/fuzz/fuzz.c
 #   make dist                      the last commit as an archive for PGXN
 
 MODULE_big = snowflake
@@ -13,44 +14,58 @@ OBJS = \
 	src/check_segments.o \
 	src/check_tables.o \
 	src/clock.o \
+	src/clock_steps.o \
 	src/codec.o \
+	src/codec_funcs.o \
+	src/compose_funcs.o \
 	src/convert.o \
+	src/convert_check.o \
+	src/convert_columns.o \
+	src/convert_ids.o \
+	src/convert_plan.o \
 	src/ddl.o \
 	src/dialect.o \
 	src/explain.o \
-	src/funcs.o \
 	src/generator.o \
+	src/generator_funcs.o \
 	src/home.o \
 	src/key.o \
 	src/key_formats.o \
 	src/key_funcs.o \
 	src/layout.o \
+	src/layout_funcs.o \
 	src/lease.o \
+	src/lease_fetch.o \
 	src/lifetime.o \
-	src/link.o \
+	src/mark.o \
+	src/mark_funcs.o \
 	src/module.o \
+	src/parse.o \
+	src/partition_bounds.o \
+	src/partition_steps.o \
 	src/partitions.o \
 	src/pgedge.o \
 	src/ranges.o \
-	src/reading.o \
-	src/registry.o \
-	src/reserve.o \
+	src/ranges_support.o \
+	src/registry_link.o \
 	src/segment.o \
 	src/segment_command.o \
 	src/segment_fetch.o \
 	src/segment_funcs.o \
+	src/segment_home.o \
+	src/segment_keep.o \
+	src/segment_registry.o \
+	src/segment_request.o \
 	src/settings.o \
 	src/shmem.o \
 	src/slots.o \
 	src/stats.o \
-	src/steps.o \
-	src/support.o \
 	src/utf8.o \
 	src/waits.o \
 	src/worker.o
 
-EXTENSION = snowflake snowflake_home snowflake_registry snowflake_segments
-DATA = snowflake--1.0.sql snowflake_home--1.0.sql snowflake_registry--1.0.sql snowflake_segments--1.0.sql
+EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
+DATA = $(wildcard install/*.sql)
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
@@ -70,8 +85,8 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-# What the TAP tests share is beside them.
-PROVE_FLAGS += -I t
+# What the TAP tests share
+PROVE_FLAGS += -I t/lib
 
 # Headers are not in PGXS's own dependencies.
 $(OBJS): $(wildcard src/*.h)
@@ -81,10 +96,10 @@ src/check.o: snowflake.control
 # that Linux may choose, the address sanitizer of clang before 17 cannot start.
 FUZZED = src/codec.c src/dialect.c src/key.c src/layout.c
 
-fuzz: t/fuzz.c $(FUZZED) $(wildcard src/*.h)
+fuzz: t/fuzz/fuzz.c $(FUZZED) $(wildcard src/*.h)
 	$(or $(CLANG),clang) -std=gnu11 -g -O1 -Wall -Wextra -no-pie \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		-I src -o $@ t/fuzz.c $(FUZZED)
+		-I src -o $@ t/fuzz/fuzz.c $(FUZZED)
 
 # Of the version that META.json says
 DIST = snowflake-$(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)

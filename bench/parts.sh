@@ -79,7 +79,7 @@ measure_parallel() {
 # The same build but for the limit check, in a server of its own: sets without,
 # its socket folder.
 start_without_limit() {
-	local header=$work/without/repo/src/reserve.h
+	local header=$work/without/repo/src/mark.h
 
 	without=$work/without
 	as_user mkdir -p "$without/repo"
@@ -88,7 +88,7 @@ start_without_limit() {
 	as_user sed -i 's/^\treturn time < pg_atomic_read.*limit);/\treturn true;/
 		s/^\treturn time >= pg_atomic_read.*renew_at);/\treturn false;/' "$header"
 	[ "$(grep -cE '^\sreturn (true|false);' "$header")" -eq 2 ] ||
-		die "reserve.h has no limit check to leave out"
+		die "mark.h has no limit check to leave out"
 	(
 		repo=$without/repo work=$without
 		make_server_tree

@@ -78,7 +78,7 @@ max_connections = 50"
 
 	leaf=$work/leaf
 	as_user mkdir -p "$leaf" "$work/proxy"
-	coproc proxy { as_user perl "$source/t/Proxy.pm" "$work/proxy/.s.PGSQL.5432" "$work/.s.PGSQL.5432" "$work/control"; }
+	coproc proxy { as_user perl "$source/t/lib/Proxy.pm" "$work/proxy/.s.PGSQL.5432" "$work/.s.PGSQL.5432" "$work/control"; }
 	set_proxy pass
 	(
 		settings+="

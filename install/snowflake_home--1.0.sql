@@ -4,10 +4,9 @@
 \echo Use "CREATE EXTENSION snowflake_home" to load this file. \quit
 
 --
--- Made and written by the background worker of snowflake (src/reserve.c,
--- src/backfill.c, src/lease.c), and by nobody else.  An extension of its own,
--- so that it neither depends on whether the home database uses snowflake, nor
--- gets into a dump.
+-- Made and written by the background worker of snowflake, and by nobody else.
+-- An extension of its own, so that it neither depends on whether the home
+-- database uses snowflake, nor gets into a dump.
 --
 
 CREATE SCHEMA snowflake_home;

@@ -1,15 +1,15 @@
-/* snowflake_registry--1.0.sql */
+/* snowflake_nodes--1.0.sql */
 
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
-\echo Use "CREATE EXTENSION snowflake_registry" to load this file. \quit
+\echo Use "CREATE EXTENSION snowflake_nodes" to load this file. \quit
 
 --
 -- Leases of node numbers, for the servers whose setting snowflake.registry
 -- names this database.
 --
--- An extension of its own, of SQL alone.  Its tables have secrets and are
+-- An extension of its own, in pure SQL.  Its tables have secrets and are
 -- dumped, and a dump of any other database should need no rights to such.  It
--- belongs to whoever creates it, superuser or not.
+-- belongs to the role that creates it, superuser or not.
 --
 -- Two fences keep two servers from issuing the same IDs.  One is time as it
 -- passes: a server issues nothing once its lease has run out by its own steady
@@ -25,16 +25,16 @@
 -- of a call, and never before it was sent.
 --
 
-CREATE TABLE snowflake_registry (
+CREATE TABLE snowflake_node_place (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     place text NOT NULL,
     closed_until timestamptz NOT NULL CHECK (closed_until < timestamptz 'infinity')
 );
 
-COMMENT ON TABLE snowflake_registry IS
+COMMENT ON TABLE snowflake_node_place IS
 'the place that this registry was last used in, and until when it gives out no node numbers because it came there from another';
 
-CREATE TABLE snowflake_lease (
+CREATE TABLE snowflake_node_lease (
     node integer PRIMARY KEY,
     token uuid UNIQUE,
     instance text NOT NULL,
@@ -52,40 +52,40 @@ CREATE TABLE snowflake_lease (
     clock_offset interval NOT NULL
 ) WITH (fillfactor = 50);       -- renewals are HOT updates
 
-COMMENT ON TABLE snowflake_lease IS
+COMMENT ON TABLE snowflake_node_lease IS
 'one row for each node number that was ever given out: the server that holds it, or the last one; use the view snowflake_nodes';
 
 -- pg_dump takes them along.  Where they are restored is another place.
-SELECT pg_catalog.pg_extension_config_dump('snowflake_registry', '');
-SELECT pg_catalog.pg_extension_config_dump('snowflake_lease', '');
+SELECT pg_catalog.pg_extension_config_dump('snowflake_node_place', '');
+SELECT pg_catalog.pg_extension_config_dump('snowflake_node_lease', '');
 
 -- Fails on a standby, as all here does.
-CREATE FUNCTION snowflake_registry_timeline()
+CREATE FUNCTION snowflake_nodes_timeline()
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN (SELECT pg_catalog.concat_ws('/', c.system_identifier,
                    pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8))
         FROM pg_catalog.pg_control_system() AS c);
 
-COMMENT ON FUNCTION snowflake_registry_timeline() IS
+COMMENT ON FUNCTION snowflake_nodes_timeline() IS
 'system identifier and timeline, which a promotion or a restore changes';
 
-REVOKE ALL ON FUNCTION snowflake_registry_timeline() FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_timeline() FROM PUBLIC;
 
-CREATE FUNCTION snowflake_registry_place()
+CREATE FUNCTION snowflake_nodes_here()
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN (SELECT pg_catalog.concat_ws('/', snowflake_registry_timeline(), d.oid,
-                   'snowflake_lease'::pg_catalog.regclass::oid)
+RETURN (SELECT pg_catalog.concat_ws('/', snowflake_nodes_timeline(), d.oid,
+                   'snowflake_node_lease'::pg_catalog.regclass::oid)
         FROM pg_catalog.pg_database AS d
         WHERE d.datname = pg_catalog.current_database());
 
-COMMENT ON FUNCTION snowflake_registry_place() IS
+COMMENT ON FUNCTION snowflake_nodes_here() IS
 'where this registry is: the same only in the same database on the same timeline';
 
-REVOKE ALL ON FUNCTION snowflake_registry_place() FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_here() FROM PUBLIC;
 
-CREATE FUNCTION snowflake_lease_fault(
+CREATE FUNCTION snowflake_nodes_fault(
     token uuid,
     instance text,
     max_node integer,
@@ -98,7 +98,7 @@ RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE
     WHEN pg_catalog.num_nulls(token, instance, max_node, lease_ttl, mark, clock, layout) > 0
-    THEN 'Of the arguments only held, held_token, remaining, clock_offset, host, port and system_identifier may be null.'
+    THEN 'Only the arguments held, held_token, remaining, clock_offset, host, port and system_identifier may be null.'
     WHEN max_node < 0
     THEN pg_catalog.format('max_node is %s, and must not be negative.', max_node)
     WHEN lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
@@ -111,10 +111,10 @@ RETURN CASE
     THEN 'clock_offset is more than 1000 years.'
 END;
 
-COMMENT ON FUNCTION snowflake_lease_fault(uuid, text, integer, interval, bigint, timestamptz, interval, text) IS
+COMMENT ON FUNCTION snowflake_nodes_fault(uuid, text, integer, interval, bigint, timestamptz, interval, text) IS
 'what is wrong with the arguments of snowflake_lease_node; null when nothing is';
 
-REVOKE ALL ON FUNCTION snowflake_lease_fault(uuid, text, integer, interval, bigint, timestamptz, interval, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_fault(uuid, text, integer, interval, bigint, timestamptz, interval, text) FROM PUBLIC;
 
 --
 -- Renew the lease of a node number, or claim one.  The server that calls this
@@ -150,7 +150,7 @@ REVOKE ALL ON FUNCTION snowflake_lease_fault(uuid, text, integer, interval, bigi
 -- Being VOLATILE, it takes a new snapshot for each statement: what is below
 -- the lock sees what was committed while waiting for it.  (In a transaction
 -- that is REPEATABLE READ it does not, and ends with a serialization failure.)
--- That snowflake_registry has but one row, the planner learns from LIMIT 1.
+-- That snowflake_node_place has but one row, the planner learns from LIMIT 1.
 --
 CREATE FUNCTION snowflake_lease_node(
     token uuid,
@@ -186,16 +186,16 @@ BEGIN ATOMIC
     -- In another place than before, after a promotion or a restore, the last
     -- claims may be missing.  Close until all leases that may have been given
     -- out have run out.
-    INSERT INTO snowflake_registry AS r (place, closed_until)
+    INSERT INTO snowflake_node_place AS r (place, closed_until)
     SELECT p.place,
-        CASE WHEN EXISTS (SELECT FROM snowflake_lease) OR EXISTS (SELECT FROM snowflake_registry)
+        CASE WHEN EXISTS (SELECT FROM snowflake_node_lease) OR EXISTS (SELECT FROM snowflake_node_place)
              THEN pg_catalog.statement_timestamp()
-                  + greatest((SELECT pg_catalog.max(l.lease_ttl) FROM snowflake_lease AS l),
+                  + greatest((SELECT pg_catalog.max(l.lease_ttl) FROM snowflake_node_lease AS l),
                              least(snowflake_lease_node.lease_ttl, interval '1 day'),
                              interval '10 s')
              ELSE timestamptz '-infinity' END
-    FROM (SELECT snowflake_registry_place()) AS p (place)
-    WHERE NOT EXISTS (SELECT FROM snowflake_registry AS r WHERE r.place = p.place)
+    FROM (SELECT snowflake_nodes_here()) AS p (place)
+    WHERE NOT EXISTS (SELECT FROM snowflake_node_place AS r WHERE r.place = p.place)
     ON CONFLICT (only_row) DO UPDATE
         SET place = excluded.place,
             closed_until = greatest(r.closed_until, excluded.closed_until)
@@ -205,7 +205,7 @@ BEGIN ATOMIC
     -- token decides, and is looked at again when the row has changed while
     -- waiting for it.  While closed, somebody else may have got what expired,
     -- but not what still runs; after it, that may have been and is over.
-    UPDATE snowflake_lease AS l
+    UPDATE snowflake_node_lease AS l
     SET token = snowflake_lease_node.token,
         instance = snowflake_lease_node.instance,
         host = snowflake_lease_node.host,
@@ -218,36 +218,36 @@ BEGIN ATOMIC
         lease_ttl = snowflake_lease_node.lease_ttl,
         floor = greatest(l.floor,
             (SELECT (extract(epoch FROM r.closed_until + interval '10 s') * 1000000.0)::bigint
-             FROM snowflake_registry AS r
+             FROM snowflake_node_place AS r
              WHERE r.closed_until BETWEEN l.renewed_at AND pg_catalog.statement_timestamp()
                AND l.expires_at < pg_catalog.statement_timestamp())),
         mark = greatest(l.mark, snowflake_lease_node.mark),
         clock_offset = coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
     WHERE (l.token = snowflake_lease_node.token
            OR l.token = held_token AND l.instance = snowflake_lease_node.instance AND l.instance <> '')
-      AND snowflake_lease_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
+      AND snowflake_nodes_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
               snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
               snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
       AND l.node <= max_node
       AND (l.node = held AND remaining > interval '0'
-           OR NOT EXISTS (SELECT FROM snowflake_registry AS r
+           OR NOT EXISTS (SELECT FROM snowflake_node_place AS r
                           WHERE r.closed_until > pg_catalog.statement_timestamp()))
       AND (l.layout = snowflake_lease_node.layout
-           OR NOT EXISTS (SELECT FROM snowflake_lease AS p
+           OR NOT EXISTS (SELECT FROM snowflake_node_lease AS p
                           WHERE p.node <> l.node
                             AND p.expires_at >= pg_catalog.statement_timestamp()
                             AND p.layout <> snowflake_lease_node.layout));
 
     -- Claims come one after the other, by a lock that nobody else can take.
-    SELECT FROM snowflake_registry
-    WHERE NOT EXISTS (SELECT FROM snowflake_lease AS l WHERE l.token = snowflake_lease_node.token)
+    SELECT FROM snowflake_node_place
+    WHERE NOT EXISTS (SELECT FROM snowflake_node_lease AS l WHERE l.token = snowflake_lease_node.token)
     FOR UPDATE;
 
     -- Claim a number that nobody had yet, or whose lease has run out here and
     -- whose mark is past by the clock of the claimant, so that two clocks have
     -- to agree: the one that the server had last, else the lowest.  While closed
     -- only the former, if its lease still runs: then the claim was lost.
-    INSERT INTO snowflake_lease AS l (node, token, instance, host, port, address, system_identifier,
+    INSERT INTO snowflake_node_lease AS l (node, token, instance, host, port, address, system_identifier,
         layout, claimed_at, renewed_at, expires_at, lease_ttl, floor, mark, clock_offset)
     SELECT c.node, snowflake_lease_node.token, snowflake_lease_node.instance,
         snowflake_lease_node.host, snowflake_lease_node.port, pg_catalog.inet_client_addr(),
@@ -261,19 +261,19 @@ BEGIN ATOMIC
              ELSE (extract(epoch FROM r.closed_until + interval '10 s') * 1000000.0)::bigint END,
         snowflake_lease_node.mark,
         coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
-    FROM (SELECT r.closed_until FROM snowflake_registry AS r LIMIT 1) AS r,
+    FROM (SELECT r.closed_until FROM snowflake_node_place AS r LIMIT 1) AS r,
         (SELECT held
          UNION ALL
-         SELECT pg_catalog.generate_series(0, (SELECT pg_catalog.count(*)::integer FROM snowflake_lease))) AS c (node)
-    WHERE snowflake_lease_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
+         SELECT pg_catalog.generate_series(0, (SELECT pg_catalog.count(*)::integer FROM snowflake_node_lease))) AS c (node)
+    WHERE snowflake_nodes_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
               snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
               snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
       AND c.node BETWEEN 0 AND max_node
-      AND NOT EXISTS (SELECT FROM snowflake_lease AS p
+      AND NOT EXISTS (SELECT FROM snowflake_node_lease AS p
                       WHERE p.token = snowflake_lease_node.token
                          OR p.layout <> snowflake_lease_node.layout
                             AND p.expires_at >= pg_catalog.statement_timestamp())
-      AND NOT EXISTS (SELECT FROM snowflake_lease AS p
+      AND NOT EXISTS (SELECT FROM snowflake_node_lease AS p
                       WHERE p.node = c.node
                         AND (p.expires_at >= pg_catalog.statement_timestamp()
                              OR pg_catalog.to_timestamp(p.mark::float8 / 1000000::float8) > clock
@@ -315,21 +315,21 @@ BEGIN ATOMIC
                            THEN pg_catalog.format(' and %s more', pg_catalog.count(*) - 20) END)
                   FROM (SELECT h.node, h.host, h.port, h.layout, h.renewed_at,
                             pg_catalog.row_number() OVER (ORDER BY h.node) AS place
-                        FROM snowflake_lease AS h
+                        FROM snowflake_node_lease AS h
                         WHERE CASE WHEN p.strangers > 0
                                    THEN h.layout <> snowflake_lease_node.layout
                                         AND h.expires_at >= pg_catalog.statement_timestamp()
                                    ELSE h.node <= max_node END) AS h)
-             ELSE 'It was by the holder of the free node number, or by this server itself.' END,
+             ELSE 'The other request was by the holder of the free node number, or by this server itself.' END,
         CASE WHEN l.node IS NOT NULL OR r.fault IS NOT NULL THEN NULL
              WHEN r.closed THEN 'Wait until then.'
              WHEN p.strangers > 0 THEN 'Give all servers of a registry the same layout and epoch.'
-             WHEN p.taken > max_node THEN 'Wait until a lease has run out. Of a server that is stopped for good, snowflake_release_node(node, issued_until) in the registry ends it.'
+             WHEN p.taken > max_node THEN 'Wait until a lease has run out. If a server is stopped for good, end its lease with snowflake_release_node(node, issued_until) in the registry.'
              ELSE 'Ask again.' END
     FROM (SELECT r.closed_until, r.closed_until > pg_catalog.statement_timestamp(),
-              snowflake_lease_fault(token, instance, max_node, lease_ttl, mark, clock, clock_offset, layout),
-              snowflake_registry_timeline()
-          FROM snowflake_registry AS r
+              snowflake_nodes_fault(token, instance, max_node, lease_ttl, mark, clock, clock_offset, layout),
+              snowflake_nodes_timeline()
+          FROM snowflake_node_place AS r
           LIMIT 1) AS r (closed_until, closed, fault, timeline)
     CROSS JOIN
          (SELECT pg_catalog.count(*) FILTER (WHERE p.peer)::integer,
@@ -342,8 +342,8 @@ BEGIN ATOMIC
                     p.node <= max_node
                     AND (p.expires_at >= pg_catalog.statement_timestamp()
                          OR pg_catalog.to_timestamp(p.mark::float8 / 1000000::float8) > clock) AS taken
-                FROM snowflake_lease AS p) AS p) AS p (peers, peers_offset, strangers, taken)
-    LEFT JOIN snowflake_lease AS l
+                FROM snowflake_node_lease AS p) AS p) AS p (peers, peers_offset, strangers, taken)
+    LEFT JOIN snowflake_node_lease AS l
          ON l.token = snowflake_lease_node.token AND l.renewed_at = pg_catalog.statement_timestamp();
 END;
 
@@ -354,24 +354,24 @@ REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text,
 
 -- For where the registry was promoted and has lost nothing, as only
 -- synchronous standbys are promoted: it need not close.
-CREATE FUNCTION snowflake_open_registry()
+CREATE FUNCTION snowflake_open_nodes()
 RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
     WITH opened AS (
-        UPDATE snowflake_registry AS r
+        UPDATE snowflake_node_place AS r
         SET place = p.place,
             closed_until = least(r.closed_until, pg_catalog.statement_timestamp() - interval '10 s')
-        FROM (SELECT snowflake_registry_place()) AS p (place)
+        FROM (SELECT snowflake_nodes_here()) AS p (place)
         WHERE r.place <> p.place OR r.closed_until > pg_catalog.statement_timestamp()
         RETURNING r.place)
     SELECT EXISTS (SELECT FROM opened);
 END;
 
-COMMENT ON FUNCTION snowflake_open_registry() IS
-'after a promotion that has lost no transaction: give out node numbers at once; false when that is so anyway';
+COMMENT ON FUNCTION snowflake_open_nodes() IS
+'after a promotion that has lost no transaction: give out node numbers at once; false when the registry does so already';
 
-REVOKE ALL ON FUNCTION snowflake_open_registry() FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_open_nodes() FROM PUBLIC;
 
 -- A server that still runs learns of it when it renews next, within seconds,
 -- and issues nothing more with the number.  Until then, and when it does not
@@ -387,7 +387,7 @@ BEGIN ATOMIC
     WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local');
 
     WITH released AS (
-        UPDATE snowflake_lease AS l
+        UPDATE snowflake_node_lease AS l
         SET token = NULL,
             expires_at = least(l.expires_at, pg_catalog.statement_timestamp()),
             mark = CASE WHEN pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) > issued_until
@@ -412,10 +412,37 @@ CREATE VIEW snowflake_nodes AS
            l.host, l.port, l.address, l.system_identifier, l.layout,
            l.claimed_at, l.renewed_at, l.expires_at, l.clock_offset,
            m.issues_until, greatest(l.expires_at, m.issues_until) AS free_from
-    FROM snowflake_lease AS l,
+    FROM snowflake_node_lease AS l,
          pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) AS m (issues_until);
 
 COMMENT ON VIEW snowflake_nodes IS
 'one row for each node number that this registry has given out: to which server, since when, until when, and how far the clock of that server is from the one here';
+
+COMMENT ON COLUMN snowflake_nodes.node IS
+'node number';
+COMMENT ON COLUMN snowflake_nodes.state IS
+'live; expired: the lease has run out; released: by snowflake_release_node()';
+COMMENT ON COLUMN snowflake_nodes.host IS
+'name of the host, as the server gives it';
+COMMENT ON COLUMN snowflake_nodes.port IS
+'port of the server, as the server gives it';
+COMMENT ON COLUMN snowflake_nodes.address IS
+'address that the server connected from; null for a Unix socket';
+COMMENT ON COLUMN snowflake_nodes.system_identifier IS
+'system identifier of the server, as the server gives it';
+COMMENT ON COLUMN snowflake_nodes.layout IS
+'layout and epoch of the server';
+COMMENT ON COLUMN snowflake_nodes.claimed_at IS
+'when the server got the number';
+COMMENT ON COLUMN snowflake_nodes.renewed_at IS
+'when the server renewed its lease last';
+COMMENT ON COLUMN snowflake_nodes.expires_at IS
+'when the lease runs out';
+COMMENT ON COLUMN snowflake_nodes.clock_offset IS
+'the server''s clock minus the registry''s clock';
+COMMENT ON COLUMN snowflake_nodes.issues_until IS
+'the server''s IDs have times before this, by its own clock';
+COMMENT ON COLUMN snowflake_nodes.free_from IS
+'when another server can get the number';
 
 GRANT SELECT ON snowflake_nodes TO pg_monitor;

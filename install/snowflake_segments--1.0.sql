@@ -7,10 +7,10 @@
 -- Segments: spans of the number line, each given to one server, which gives
 -- the numbers out one by one.
 --
--- An extension of its own, of SQL alone, in the database that the setting
+-- An extension of its own, in pure SQL, in the database that the setting
 -- snowflake.registry names, or else in the server's home database.  It has no
--- secrets, so that whoever may dump the database can dump it.  It belongs to
--- whoever creates it, superuser or not.
+-- secrets, so that a role that may dump the database can dump it too.  It
+-- belongs to the role that creates it, superuser or not.
 --
 -- The fence that keeps two servers from the same numbers is max_id of a tag,
 -- the highest number given to any server: it only grows, and a server uses a
@@ -28,11 +28,11 @@
 -- Being VOLATILE, they take a new snapshot for each statement: what is below
 -- a lock sees what was committed while waiting for it.  (In a transaction that
 -- is REPEATABLE READ they do not, and end with a serialization failure.)  They
--- lock rows of snowflake_segment in the order of the tags, so that servers that
+-- lock rows of snowflake_segment_tag in the order of the tags, so that servers that
 -- ask for the same tags wait for each other, and do not end in a deadlock.
 --
 
-CREATE TABLE snowflake_segment (
+CREATE TABLE snowflake_segment_tag (
     tag text PRIMARY KEY CHECK (pg_catalog.octet_length(pg_catalog.convert_to(tag, 'UTF8')) BETWEEN 1 AND 63),
     incarnation uuid NOT NULL UNIQUE,
     max_id bigint NOT NULL CHECK (max_id >= 0),
@@ -45,11 +45,11 @@ CREATE TABLE snowflake_segment (
     fetched_at timestamptz,
     fetches bigint NOT NULL DEFAULT 0,
     dropped_at timestamptz,
-    CONSTRAINT snowflake_segment_delta_check CHECK (delta BETWEEN 1 AND step),
-    CONSTRAINT snowflake_segment_remainder_check CHECK (remainder >= 0 AND remainder < delta)
+    CONSTRAINT snowflake_segment_tag_delta_check CHECK (delta BETWEEN 1 AND step),
+    CONSTRAINT snowflake_segment_tag_remainder_check CHECK (remainder >= 0 AND remainder < delta)
 );
 
-COMMENT ON TABLE snowflake_segment IS
+COMMENT ON TABLE snowflake_segment_tag IS
 'one row for each tag, also for those dropped: the highest number given to any server, and how the next are given; use the view snowflake_segments';
 
 CREATE TABLE snowflake_segment_kept (
@@ -62,7 +62,7 @@ CREATE TABLE snowflake_segment_kept (
 );
 
 COMMENT ON TABLE snowflake_segment_kept IS
-'what servers had not used of their segments when they were shut down, for themselves when they start again';
+'the numbers of segments that servers had not used when they were shut down, for the same servers when they start again';
 
 CREATE TABLE snowflake_segment_place (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -75,11 +75,11 @@ COMMENT ON TABLE snowflake_segment_place IS
 'the place that the segments were last given out in, and until when none are because they came there from another; that is for the time "hold"';
 
 -- pg_dump takes them along.  Where they are restored is another place.
-SELECT pg_catalog.pg_extension_config_dump('snowflake_segment', '');
+SELECT pg_catalog.pg_extension_config_dump('snowflake_segment_tag', '');
 SELECT pg_catalog.pg_extension_config_dump('snowflake_segment_kept', '');
 SELECT pg_catalog.pg_extension_config_dump('snowflake_segment_place', '');
 
-GRANT SELECT ON snowflake_segment, snowflake_segment_kept, snowflake_segment_place TO PUBLIC;
+GRANT SELECT ON snowflake_segment_tag, snowflake_segment_kept, snowflake_segment_place TO PUBLIC;
 
 -- Fails on a standby, as all that uses it does.
 CREATE FUNCTION snowflake_segments_here()
@@ -87,7 +87,7 @@ RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN (SELECT pg_catalog.concat_ws('/', c.system_identifier,
                    pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8),
-                   d.oid, 'snowflake_segment'::pg_catalog.regclass::oid)
+                   d.oid, 'snowflake_segment_tag'::pg_catalog.regclass::oid)
         FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d
         WHERE d.datname = pg_catalog.current_database());
 
@@ -106,7 +106,7 @@ RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
     INSERT INTO snowflake_segment_place (place, hold, closed_until)
-    SELECT CASE WHEN EXISTS (SELECT FROM snowflake_segment AS s WHERE s.fetches > 0)
+    SELECT CASE WHEN EXISTS (SELECT FROM snowflake_segment_tag AS s WHERE s.fetches > 0)
                 THEN '' ELSE snowflake_segments_here() END,
         interval '0', timestamptz '-infinity'
     WHERE NOT EXISTS (SELECT FROM snowflake_segment_place)
@@ -156,7 +156,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_arrive(interval) FROM PUBLIC;
 -- Arguments out of bounds fail by the constraints of the table.  The place is
 -- noted now: if the first segments given out are lost, their tag shows that.
 --
-CREATE FUNCTION snowflake_make_segment(
+CREATE FUNCTION snowflake_create_tag(
     tag text,
     start bigint,
     step integer,
@@ -171,11 +171,11 @@ BEGIN ATOMIC
     SELECT snowflake_segments_arrive(NULL::interval);
 
     WITH made AS (
-        INSERT INTO snowflake_segment AS s (tag, incarnation, max_id, step, delta, remainder, max_value,
+        INSERT INTO snowflake_segment_tag AS s (tag, incarnation, max_id, step, delta, remainder, max_value,
             description, created_at)
-        VALUES (snowflake_make_segment.tag, pg_catalog.gen_random_uuid(), start - 1,
-            snowflake_make_segment.step, snowflake_make_segment.delta, snowflake_make_segment.remainder,
-            snowflake_make_segment.max_value, snowflake_make_segment.description,
+        VALUES (snowflake_create_tag.tag, pg_catalog.gen_random_uuid(), start - 1,
+            snowflake_create_tag.step, snowflake_create_tag.delta, snowflake_create_tag.remainder,
+            snowflake_create_tag.max_value, snowflake_create_tag.description,
             pg_catalog.statement_timestamp())
         ON CONFLICT (tag) DO UPDATE
             SET (incarnation, max_id, step, delta, remainder, max_value, description, created_at,
@@ -188,10 +188,10 @@ BEGIN ATOMIC
     SELECT EXISTS (SELECT FROM made), (SELECT m.max_id FROM made AS m);
 END;
 
-COMMENT ON FUNCTION snowflake_make_segment(text, bigint, integer, integer, integer, bigint, text) IS
-'make a tag that segments are given out of';
+COMMENT ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text) IS
+'called by a server for snowflake_segment_create(): make a tag, of which segments are given out';
 
-REVOKE ALL ON FUNCTION snowflake_make_segment(text, bigint, integer, integer, integer, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text) FROM PUBLIC;
 
 --
 -- Change a tag: all that is not null, or nothing.  What servers have of it
@@ -207,7 +207,7 @@ REVOKE ALL ON FUNCTION snowflake_make_segment(text, bigint, integer, integer, in
 --   changed       false: an argument is out of these bounds
 --   max_id, delta  as they are now
 --
-CREATE FUNCTION snowflake_change_segment(
+CREATE FUNCTION snowflake_alter_tag(
     tag text,
     start bigint,
     step integer,
@@ -219,72 +219,72 @@ CREATE FUNCTION snowflake_change_segment(
     OUT delta integer)
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
-    SELECT FROM snowflake_segment AS s
-    WHERE s.tag = snowflake_change_segment.tag
+    SELECT FROM snowflake_segment_tag AS s
+    WHERE s.tag = snowflake_alter_tag.tag
     FOR UPDATE;
 
     WITH changed AS (
-        UPDATE snowflake_segment AS s
+        UPDATE snowflake_segment_tag AS s
         SET max_id = coalesce(start - 1, s.max_id),
-            step = coalesce(snowflake_change_segment.step, s.step),
-            max_value = coalesce(snowflake_change_segment.max_value, s.max_value),
-            description = coalesce(snowflake_change_segment.description, s.description)
-        WHERE s.tag = snowflake_change_segment.tag
+            step = coalesce(snowflake_alter_tag.step, s.step),
+            max_value = coalesce(snowflake_alter_tag.max_value, s.max_value),
+            description = coalesce(snowflake_alter_tag.description, s.description)
+        WHERE s.tag = snowflake_alter_tag.tag
           AND s.dropped_at IS NULL
           AND coalesce(start > s.max_id, true)
-          AND coalesce(snowflake_change_segment.step >= s.delta, true)
+          AND coalesce(snowflake_alter_tag.step >= s.delta, true)
           -- a report may have raised max_id above max_value
-          AND (pg_catalog.num_nonnulls(start, snowflake_change_segment.max_value) = 0
-               OR coalesce(snowflake_change_segment.max_value, s.max_value, 9223372036854775807)
+          AND (pg_catalog.num_nonnulls(start, snowflake_alter_tag.max_value) = 0
+               OR coalesce(snowflake_alter_tag.max_value, s.max_value, 9223372036854775807)
                   >= greatest(s.max_id, greatest(start, 2::bigint) - 1))
         RETURNING s.max_id)
     SELECT s.tag IS NOT NULL, EXISTS (SELECT FROM changed),
         coalesce((SELECT c.max_id FROM changed AS c), s.max_id), s.delta
     FROM (SELECT) AS one
-    LEFT JOIN snowflake_segment AS s
-         ON s.tag = snowflake_change_segment.tag AND s.dropped_at IS NULL;
+    LEFT JOIN snowflake_segment_tag AS s
+         ON s.tag = snowflake_alter_tag.tag AND s.dropped_at IS NULL;
 END;
 
-COMMENT ON FUNCTION snowflake_change_segment(text, bigint, integer, bigint, text) IS
-'change where the next segment of a tag begins, its step, its end, or its description';
+COMMENT ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) IS
+'called by a server for snowflake_segment_alter(): change where the next segment of a tag begins, its step, its end, or its description';
 
-REVOKE ALL ON FUNCTION snowflake_change_segment(text, bigint, integer, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) FROM PUBLIC;
 
 -- Servers that have numbers of the tag learn of it when they report next, and
 -- then give out no more of them.  So its row stays, and a tag of the same name
 -- goes on above them.  With "forget" also the row goes, and what was dropped
 -- before: then a new tag may begin anywhere.  False when there is nothing to
 -- remove.
-CREATE FUNCTION snowflake_remove_segment(
+CREATE FUNCTION snowflake_drop_tag(
     tag text,
     forget boolean,
     OUT removed boolean)
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
-    SELECT FROM snowflake_segment AS s
-    WHERE s.tag = snowflake_remove_segment.tag
+    SELECT FROM snowflake_segment_tag AS s
+    WHERE s.tag = snowflake_drop_tag.tag
     FOR UPDATE;
 
     DELETE FROM snowflake_segment_kept AS k
-    USING snowflake_segment AS s
-    WHERE s.tag = snowflake_remove_segment.tag AND k.incarnation = s.incarnation;
+    USING snowflake_segment_tag AS s
+    WHERE s.tag = snowflake_drop_tag.tag AND k.incarnation = s.incarnation;
 
     WITH dropped AS (
-        UPDATE snowflake_segment AS s
+        UPDATE snowflake_segment_tag AS s
         SET dropped_at = pg_catalog.statement_timestamp()
-        WHERE s.tag = snowflake_remove_segment.tag AND s.dropped_at IS NULL AND forget IS NOT TRUE
+        WHERE s.tag = snowflake_drop_tag.tag AND s.dropped_at IS NULL AND forget IS NOT TRUE
         RETURNING s.tag),
     forgotten AS (
-        DELETE FROM snowflake_segment AS s
-        WHERE s.tag = snowflake_remove_segment.tag AND forget
+        DELETE FROM snowflake_segment_tag AS s
+        WHERE s.tag = snowflake_drop_tag.tag AND forget
         RETURNING s.tag)
     SELECT EXISTS (SELECT FROM dropped) OR EXISTS (SELECT FROM forgotten);
 END;
 
-COMMENT ON FUNCTION snowflake_remove_segment(text, boolean) IS
-'drop a tag, and with true also forget which of its numbers were given out; false when there is none';
+COMMENT ON FUNCTION snowflake_drop_tag(text, boolean) IS
+'called by a server for snowflake_segment_drop(): drop a tag, and with true also forget which of its numbers were given out; false when there is none';
 
-REVOKE ALL ON FUNCTION snowflake_remove_segment(text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_drop_tag(text, boolean) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segments_valid(
     tags text[],
@@ -340,7 +340,7 @@ BEGIN ATOMIC
              ELSE 0 END
     FROM ROWS FROM (pg_catalog.unnest(tags), pg_catalog.unnest(incarnations), pg_catalog.unnest(seen),
                     pg_catalog.unnest(lengths)) WITH ORDINALITY AS a (tag, incarnation, seen, length, n)
-    LEFT JOIN snowflake_segment AS s ON s.tag = a.tag AND s.dropped_at IS NULL
+    LEFT JOIN snowflake_segment_tag AS s ON s.tag = a.tag AND s.dropped_at IS NULL
     CROSS JOIN LATERAL
          (SELECT CASE WHEN a.incarnation = s.incarnation THEN a.seen ELSE 0 END,
               a.length > 0 AND s.tag IS NOT NULL
@@ -425,7 +425,7 @@ BEGIN ATOMIC
     WHERE snowflake_segments_valid(tags, incarnations, seen, lengths, hold);
 
     -- only those that are to change
-    SELECT FROM snowflake_segment AS s
+    SELECT FROM snowflake_segment_tag AS s
     WHERE s.tag IN (SELECT d.asked
                     FROM snowflake_segments_due(tags, incarnations, seen, lengths, holder, hold) AS d
                     WHERE d.span > 0 OR d.known > d.max_id)
@@ -448,7 +448,7 @@ BEGIN ATOMIC
         WHERE k.incarnation = d.incarnation AND k.holder = snowflake_take_segments.holder AND k.first = d.kept
         RETURNING d.n, k.first, k.last),
     raised AS (
-        UPDATE snowflake_segment AS s
+        UPDATE snowflake_segment_tag AS s
         SET max_id = d.above + d.span,
             fetched_at = CASE WHEN d.span > 0 THEN pg_catalog.statement_timestamp() ELSE s.fetched_at END,
             fetches = s.fetches + least(d.span, 1)
@@ -497,12 +497,12 @@ BEGIN ATOMIC
 
     SELECT snowflake_segments_arrive(hold);
 
-    SELECT FROM snowflake_segment AS s
+    SELECT FROM snowflake_segment_tag AS s
     WHERE s.incarnation = ANY (incarnations)
     ORDER BY s.tag
     FOR UPDATE;
 
-    UPDATE snowflake_segment AS s
+    UPDATE snowflake_segment_tag AS s
     SET max_id = g.last
     FROM (SELECT g.incarnation, pg_catalog.max(g.last)
           FROM ROWS FROM (pg_catalog.unnest(incarnations), pg_catalog.unnest(firsts),
@@ -516,7 +516,7 @@ BEGIN ATOMIC
         SELECT g.incarnation, snowflake_keep_segments.holder, g.first, g.last, pg_catalog.statement_timestamp()
         FROM ROWS FROM (pg_catalog.unnest(incarnations), pg_catalog.unnest(firsts),
                         pg_catalog.unnest(lasts)) AS g (incarnation, first, last)
-        JOIN snowflake_segment AS s ON s.incarnation = g.incarnation AND s.dropped_at IS NULL
+        JOIN snowflake_segment_tag AS s ON s.incarnation = g.incarnation AND s.dropped_at IS NULL
         WHERE g.first BETWEEN 1 AND g.last AND snowflake_keep_segments.holder <> ''
           AND snowflake_keep_segments.place = snowflake_segments_here()
         ON CONFLICT DO NOTHING
@@ -525,7 +525,7 @@ BEGIN ATOMIC
 END;
 
 COMMENT ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text) IS
-'called by a server that is shut down to give back what it has not used of its segments, for when it starts again';
+'called by a server that is shut down to give back the unused numbers of its segments, for its next start';
 
 REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text) FROM PUBLIC;
 
@@ -546,18 +546,41 @@ BEGIN ATOMIC
 END;
 
 COMMENT ON FUNCTION snowflake_open_segments() IS
-'after a promotion that has lost no transaction: give out segments at once; false when that is so anyway';
+'after a promotion that has lost no transaction: give out segments at once; false when the registry does so already';
 
 REVOKE ALL ON FUNCTION snowflake_open_segments() FROM PUBLIC;
 
 CREATE VIEW snowflake_segments AS
     SELECT s.tag, s.max_id, s.step, s.delta, s.remainder, s.max_value,
-           pg_catalog.round(s.max_id::numeric / s.max_value::numeric, 4) AS used,
+           pg_catalog.round(s.max_id::numeric / s.max_value::numeric, 4) AS used_fraction,
            s.fetches, s.fetched_at, s.created_at, s.description
-    FROM snowflake_segment AS s
+    FROM snowflake_segment_tag AS s
     WHERE s.dropped_at IS NULL;
 
 COMMENT ON VIEW snowflake_segments IS
 'one row for each tag: the highest number given to any server, how segments are given out, and which share of all its numbers that is';
+
+COMMENT ON COLUMN snowflake_segments.tag IS
+'name of the tag';
+COMMENT ON COLUMN snowflake_segments.max_id IS
+'highest number given to any server';
+COMMENT ON COLUMN snowflake_segments.step IS
+'how many numbers a segment spans at least';
+COMMENT ON COLUMN snowflake_segments.delta IS
+'servers take the numbers n with n % delta = remainder';
+COMMENT ON COLUMN snowflake_segments.remainder IS
+'servers take the numbers n with n % delta = remainder';
+COMMENT ON COLUMN snowflake_segments.max_value IS
+'last number of the tag; null when it is that of bigint';
+COMMENT ON COLUMN snowflake_segments.used_fraction IS
+'share of all numbers that is given to servers, from 0 to 1; null without max_value';
+COMMENT ON COLUMN snowflake_segments.fetches IS
+'number of segments given to servers';
+COMMENT ON COLUMN snowflake_segments.fetched_at IS
+'when the last segment was given to a server';
+COMMENT ON COLUMN snowflake_segments.created_at IS
+'when the tag was created';
+COMMENT ON COLUMN snowflake_segments.description IS
+'description of the tag, for people';
 
 GRANT SELECT ON snowflake_segments TO PUBLIC;

@@ -16,8 +16,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 
 # Short ones, that have something of every part of src/
-tap=(t/001_settings.pl t/021_worker.pl t/042_convert.pl t/050_layouts.pl
-	t/061_explain.pl t/063_stats.pl t/070_registry.pl t/080_segments.pl)
+tap=(t/001_settings.pl t/faults/021_worker.pl t/042_convert.pl t/faults/050_layouts.pl
+	t/061_explain.pl t/faults/063_stats.pl t/faults/070_registry.pl t/faults/080_segments.pl)
 
 keep=
 tree=
@@ -216,7 +216,7 @@ check_valgrind() {
 	as_user sed -i '/nextval(10000000)/d' "$source/sql/nextval.sql"
 	as_user sed -i '/nextval(10000000)/,/^$/d' "$source/expected/nextval.out"
 	run_on_server -t 300 -p "$work/valgrind-postgres"
-	worker=$(as_user "$bin/psql" -XAt -d contrib_regression -c 'SELECT worker_pid FROM pg_stat_snowflake') || true
+	worker=$(as_user "$bin/psql" -XAt -d contrib_regression -c 'SELECT mark_writer_pid FROM pg_stat_snowflake') || true
 	stop_and_forget
 	report 'the worker ran under valgrind' \
 		"$([ -e "$logs/$worker.log" ] || echo "there is no $logs/$worker.log")"

@@ -40,7 +40,7 @@ as_root() {
 	elif command -v sudo >/dev/null; then
 		sudo "$@"
 	else
-		die "packages are missing, and only root or sudo can install them"
+		die "only root can do this, and there is no sudo: $*"
 	fi
 }
 
@@ -64,6 +64,10 @@ find_major() {
 
 	if [ -n "${PG_MAJOR:-}" ]; then
 		pg_major=$PG_MAJOR
+		installed "postgresql-$pg_major" && return
+		[ -n "$(apt-cache madison "postgresql-$pg_major")" ] || apt_update
+		[ -n "$(apt-cache madison "postgresql-$pg_major")" ] ||
+			die "this machine has no PostgreSQL $pg_major, and its release of Debian has none either; it has: $(apt-cache pkgnames postgresql- | sed -n 's/^postgresql-\([0-9]*\)$/\1/p' | sort -n | paste -sd' ')"
 		return
 	fi
 	newest=$(printf '%s\n' /usr/lib/postgresql/*/bin/postgres |
@@ -93,6 +97,8 @@ install_packages() {
 		installed "$package" || missing+=("$package")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
+	[ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+		die "these packages are missing, and only root or sudo can install them: ${missing[*]}"
 
 	apt_update
 	say "Installing ${missing[*]} (this can take some minutes) ..."
@@ -250,7 +256,7 @@ make_server_tree() {
 	as_user rm -rf "$server/$lib/bin"
 	as_user cp -r "/$lib/bin" "$server/$lib/bin"
 	as_user rm -f "$server/$lib/lib/snowflake.so" \
-		"$server/$share/extension"/snowflake{,_home,_registry,_segments}.control
+		"$server/$share/extension"/snowflake{,_home,_nodes,_segments}.control
 	bin=$server/$lib/bin
 	pg_config=$bin/pg_config
 }

@@ -4,7 +4,60 @@
 
 passed=0
 failed=0
+jobs=1
+short_tap=
 tap_env=()
+
+# While the output of a job goes to its log, this is for whoever waits.
+exec 9>&1
+
+#
+# Jobs: what runs at the same time, each with a log whose last line says how
+# many passed, as "N passed, N failed", or SKIPPED.  Each is a process group, so
+# that it ends with all that it started.
+#
+declare -A job_pid
+
+now() { printf '%(%T)T' -1; }
+
+# Begin one: its name, and the command.
+begin() {
+	local what=$1
+
+	shift
+	set -m
+	(passed=0 failed=0 && "$@") >"$work/job-$what.log" 2>&1 </dev/null &
+	set +m
+	job_pid[$what]=$!
+	say "$(now)  $what: begun"
+}
+
+# Wait for one, show what it said, and add up what it counted.
+await() {
+	local what=$1 log=$work/job-$1.log status=0 ended
+
+	wait "${job_pid[$what]}" || status=$?
+	unset "job_pid[$what]"
+	say "# $what"
+	cat "$log"
+	ended=$(tail -n 1 "$log")
+	if [[ $ended =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+		passed=$((passed + BASH_REMATCH[1]))
+		failed=$((failed + BASH_REMATCH[2]))
+		[ "$status" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
+	elif [ "$status" -ne 0 ] || [[ $ended != SKIPPED* ]]; then
+		failed=$((failed + 1))
+	fi
+}
+
+# End all that still run.
+end_jobs() {
+	local what
+
+	for what in "${!job_pid[@]}"; do
+		kill -TERM -- "-${job_pid[$what]}"
+	done 2>/dev/null
+}
 
 # The warnings that a build may not have
 warnings='-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers'
@@ -31,7 +84,6 @@ make_variable() { make -s -C "$source" PG_CONFIG="$pg_config" "print-$1"; }
 run_suite() {
 	local what=$1 program=$2 tests=$3 status=0
 
-	say "# $what"
 	(cd "$source" && as_user "$pgxs/src/test/$program" --bindir="$bin" \
 		--inputdir="$source" --dbname=contrib_regression $tests) \
 		>"$work/$what.log" 2>&1 || status=$?
@@ -48,38 +100,55 @@ run_isolation() {
 		"--outputdir=output_iso $(make_variable ISOLATION_OPTS) $(make_variable ISOLATION)"
 }
 
-# TAP tests, by their paths, with the further environment tap_env.  One that
-# hangs is ended; the longest takes a few minutes.
-run_tap() {
-	local status=0 limit='timeout --foreground -k 60 1200'
+run_suites() {
+	run_regress
+	run_isolation
+	say "$passed passed, $failed failed"
+}
 
-	say "# TAP"
+# TAP tests, by their paths, with the further environment tap_env; $jobs at a
+# time, those in $short_tap in their short form.  One that hangs is ended; the
+# longest takes a few minutes.  Standard output says which begins and ends, while
+# they run, and then what failed and how many IDs were drawn.
+run_tap() {
+	local status=0
 
 	# Servers are killed, and not all are started again: what they share stays in
 	# their data directories.
 	echo "dynamic_shared_memory_type = mmap" | as_user tee "$work/tap.conf" >/dev/null
-	{
-		(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
-			TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
-			PG_REGRESS="$pgxs/src/test/regress/pg_regress" TEMP_CONFIG="$work/tap.conf" \
-			PERL5LIB="$pgxs/src/test/perl:t" "${tap_env[@]}" \
-			prove -v --timer --exec "$limit perl" "$@") 2>&1 || status=$?
-		echo "$status" >"$work/tap.status"
-	} | tee "$work/tap.log" |
-		perl -ne 'BEGIN { $| = 1 } print if /^# \d+ (IDs|numbers) drawn/ || /^ok +\d+ ms/ ||
-			!/^(ok|#|\d+\.\.) ?|^$/' || true
-	status=$(cat "$work/tap.status")
+	as_user tee "$work/tap-run" >/dev/null <<-'WRAPPER'
+		#!/usr/bin/env bash
+		[[ " $SHORT_TAP " != *" $1 "* ]] || export SNOWFLAKE_SHORT=1
+		printf '%(%T)T  %s begins%s\n' -1 "$1" "${SNOWFLAKE_SHORT:+, in its short form}" >&9
+		status=0
+		timeout --foreground -k 60 1200 perl "$@" 9>&- || status=$?
+		printf '%(%T)T  %s: %d s%s\n' -1 "$1" "$SECONDS" "$([ "$status" -eq 0 ] || echo ', FAILED')" >&9
+		exit "$status"
+	WRAPPER
+	as_user chmod +x "$work/tap-run"
+	(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
+		TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
+		PG_REGRESS="$pgxs/src/test/regress/pg_regress" TEMP_CONFIG="$work/tap.conf" \
+		PERL5LIB="$pgxs/src/test/perl:t/lib" SHORT_TAP="$short_tap" "${tap_env[@]}" \
+		prove -v --timer -j "$jobs" --exec "$work/tap-run" "$@") >"$work/tap.log" 2>&1 || status=$?
+	perl -ne '$test = $1 if /^\[[\d:]+\] (\S+) \.+/; s/^ *#/$test:/ and print if /^ *# \d+ (IDs|numbers) drawn/' "$work/tap.log"
 	[ "$status" -eq 0 ] || {
 		grep -A 12 '^ *not ok' "$work/tap.log" || true
+		sed -n '/^Test Summary Report/,$p' "$work/tap.log"
 		# what was found in place of what, and what a test that died said last
-		sed -n 's|^[^ ]*t/\([^ /]*\)\.pl  *(Wstat: .*|\1|p' "$work/tap.log" | while read -r test; do
+		sed -n 's|^[^ ]*/\([^ /]*\)\.pl  *(Wstat: .*|\1|p' "$work/tap.log" | while read -r test; do
 			log=$work/tmp_check/log/regress_log_$test
-			say "## failures in t/$test.pl's log, and its end"
+			say "## failures in $test.pl's log, and its end"
 			grep -A 9 '#   Failed test' "$log" 2>/dev/null | head -n 100 || true
 			tail -n 20 "$log" 2>/dev/null || true
 		done
 	}
 	count "$work/tap.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
+}
+
+run_tap_alone() {
+	run_tap "$@"
+	say "$passed passed, $failed failed"
 }
 
 # End the servers of tests that were ended.  They work in their data directories.

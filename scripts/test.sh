@@ -1,50 +1,61 @@
 #!/usr/bin/env bash
-# Run all tests on throwaway servers: pg_regress, isolation, TAP.
+# Run the tests on throwaway servers.
 #
-#   scripts/test.sh [--keep] [--servers=17,18] [--short] [--packages] [--checks]
-#                   [TAP test ...]
+#   scripts/test.sh              before each commit: the build, pg_regress,
+#                                isolation and t/*.pl.  About 1 minute.
+#   scripts/test.sh --full       everything: also faults, models, fuzzer and
+#                                clients.  About 15 minutes.
+#   scripts/test.sh TEST.pl ...  the build, and these TAP tests
 #
-# --keep leaves the work folder, with logs and differences, and says where.
-# --servers runs all of it on further server versions too, at the same time,
-# each in a throwaway root of the Debian release that has it (needs root).
-# There the models, the fuzzer and the benchmark, which are the same on each
-# version, are left out (--leave-out=REGEX), of one not yet released and with
-# --short also the tests that take long, and the order is another one
-# (--rotate=1/3: begin after a third), so that what needs the whole machine does
-# not coincide.
-# --packages builds, installs and tests the Debian packages (package.sh).
-# --checks looks with compilers, sanitizer, assertions and valgrind (checks.sh).
-# With TAP tests named (t/001_settings.pl ...), runs only those.
+#   --servers=17,18  also on these server versions, at the same time, each in a
+#                    throwaway root of the Debian release that has it (needs
+#                    root).  Each fault test then runs in full on one version,
+#                    and in its short form on the others.
+#   --packages       also build, install and test the Debian packages
+#   --checks         also compilers, sanitizer, assertions, valgrind (an hour)
+#   --jobs=N         TAP tests at the same time on a server version: 4 if not
+#                    given, 2 with --full, 1 with --servers
+#   --keep           leave the work folder with all logs, and say where it is
+#
 # PG_MAJOR=17 scripts/test.sh takes that server version of this machine.
+# Times are those of 2 idle cores, once the packages are installed.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 
-keep=
+usage() { sed -n '2,/^# Times/s/^# \{0,1\}//p' "$repo/scripts/test.sh"; }
+
+full=
 servers=()
 packages=
-apart='030_model|054_fuzz|120_bench'
-long='003|01.|02[0236]|05[013]|06[023]|07.|08.|100'
-short=
-left_out=
-rotate=0/1
 checks=
-beside=()
-beside_pid=()
+keep=
+jobs=
+# K/N, on one of several versions: each N-th fault test is in full here, from
+# the K-th on, and none with 0/N; what is the same on each version is for 1/N.
+share=1/1
 tap=()
 for arg in "$@"; do
 	case $arg in
-		--keep) keep=yes ;;
-		--short) short=yes ;;
-		--leave-out=*) left_out=${arg#*=} ;;
-		--rotate=*) rotate=${arg#*=} ;;
+		--full) full=yes ;;
+		--servers=*) IFS=, read -r -a servers <<<"${arg#*=}" ;;
 		--packages) packages=yes ;;
 		--checks) checks=yes ;;
-		--servers=*) IFS=, read -r -a servers <<<"${arg#*=}" ;;
-		-*) die "unknown option $arg" ;;
-		*) tap+=("$arg") ;;
+		--jobs=*) jobs=${arg#*=} ;;
+		--share=*) share=${arg#*=} ;;
+		--keep) keep=yes ;;
+		-h | --help) usage; exit ;;
+		-*) die "unknown option $arg; see --help" ;;
+		*) [ -f "$repo/$arg" ] || die "there is no test $arg"; tap+=("$arg") ;;
 	esac
 done
+if [ -z "$jobs" ]; then
+	jobs=4
+	[ -z "$full" ] || jobs=2
+	[ ${#servers[@]} -eq 0 ] || jobs=1
+fi
+[[ $jobs =~ ^[1-9][0-9]?$ ]] || die "--jobs takes a number from 1 to 99"
+[[ $share =~ ^[0-9]/[1-9]$ ]] || die "--share takes two numbers, as in 1/3"
 
 find_major
 for i in "${!servers[@]}"; do
@@ -53,20 +64,37 @@ for i in "${!servers[@]}"; do
 	[ "${servers[i]}" != "$pg_major" ] || unset "servers[i]"
 done
 
-# Is this TAP test among those to run?
-wanted() {
-	if [ ${#tap[@]} -eq 0 ]; then
-		[[ -z $left_out || ! $(basename "$repo"/t/*_"$1".pl) =~ ^($left_out) ]]
-	else
-		[[ ${tap[*]} == *"$1"* ]]
-	fi
-}
+# How many versions share the fault tests: not one that is not yet released,
+# since its packages may not install.
+sharing=1
+for major in "${servers[@]}"; do
+	[ "$(suite_of "$major")" = experimental ] || sharing=$((sharing + 1))
+done
+[ "$sharing" -eq 1 ] || share=1/$sharing
 
-# what is done beside needs these, too, and cannot wait for apt's lock
-[ ${#servers[@]} -eq 0 ] || install_packages debootstrap
-[ -z "$packages" ] || install_packages debootstrap git
+# The TAP tests to run, in a variable of their own since what was named goes on
+# to other versions as it is: the largest files first, as they take longest.
+named=("${tap[@]}")
+if [ ${#tap[@]} -eq 0 ]; then
+	kinds=(t)
+	[ -z "$full" ] || kinds+=(t/faults t/clients)
+	[ -z "$full" ] || [[ $share != 1/* ]] || kinds+=(t/models t/fuzz)
+	mapfile -t tap < <(cd "$repo" && ls -S $(printf '%s/*.pl ' "${kinds[@]}") |
+		if [[ $share == 1/* ]]; then cat; else grep -v '_bench\.pl$'; fi)
+
+	# Versions side by side do not begin with the same one.
+	i=$((${share%/*} == 0 ? ${share#*/} : ${share%/*} - 1))
+	i=$((${#tap[@]} * i / (${share#*/} + 1)))
+	tap=("${tap[@]:i}" "${tap[@]:0:i}")
+fi
+wanted() { [[ " ${tap[*]}" == *"_$1.pl"* ]]; }
+
+# What the tests need.  What is done beside needs debootstrap and git, and
+# cannot wait for apt's lock.
 needed=(gcc libc6-dev make procps "postgresql-$pg_major"
 	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime)
+[ ${#servers[@]} -eq 0 ] || needed+=(debootstrap)
+[ -z "$packages" ] || needed+=(debootstrap git)
 ! wanted model || needed+=(spin)
 ! wanted bench || needed+=(gnuplot-nox)
 install_packages "${needed[@]}"
@@ -78,7 +106,8 @@ clang=$(dpkg-query -W -f '${Depends}' "postgresql-server-dev-$pg_major" |
 
 finish() {
 	set +e
-	kill $(jobs -pr) 2>/dev/null
+	trap '' INT TERM HUP
+	end_jobs
 	if [ -n "$keep" ]; then
 		stop_roots "$work/roots"
 	else
@@ -96,27 +125,25 @@ finish() {
 started=$(date +%s)
 make_work
 trap finish EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP
 
-# Begin to run what has tests of its own beside these; its last line says how
-# many.
-begin() {
-	local what=$1
-
-	shift
-	"$@" >"$work/beside-$what.log" 2>&1 </dev/null &
-	beside+=("$what")
-	beside_pid+=($!)
-}
+if [ ${#named[@]} -gt 0 ]; then
+	say "# PostgreSQL $pg_major: the build, and ${#tap[@]} TAP tests"
+else
+	takes='a minute'
+	[ -z "$full" ] || takes='15 minutes'
+	[ ${#servers[@]} -eq 0 ] || takes='35 minutes'
+	[ -z "$checks" ] || takes='90 minutes'
+	say "# PostgreSQL $pg_major${servers:+ (and ${servers[*]})}: the build, pg_regress, isolation, and ${#tap[@]} TAP"
+	say "# tests, $jobs at a time.  This takes about $takes on 2 idle cores."
+fi
 
 # All of this on another server version, in a root of its own.
 run_elsewhere() {
-	local major=$1 rotate=$2 root=$work/roots/$1 leave_out=$apart
+	local major=$1 share=$2 root=$work/roots/$1
 
 	make_root "$root" "$(suite_of "$major")" || return
-	[ -z "$short" ] || leave_out+="|$long"
 	if [ "$(suite_of "$major")" = experimental ]; then
-		leave_out="$apart|$long"
 		in_root "$root" apt-get install -s -qq "postgresql-$major" \
 			"postgresql-server-dev-$major" >/dev/null || {
 			say "SKIPPED: the packages of PostgreSQL $major do not install"
@@ -124,69 +151,72 @@ run_elsewhere() {
 		}
 	fi
 	copy_sources as_root "$root/snowflake" &&
-		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh \
-			--leave-out="$leave_out" --rotate="$rotate" "${tap[@]}"
+		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh ${full:+--full} \
+			--jobs="$jobs" --share="$share" "${named[@]}"
 }
+
+# What runs beside; the last line of each says how many passed.
+beside=()
+n=1
 for major in "${servers[@]}"; do
-	begin "PostgreSQL $major" run_elsewhere "$major" \
-		"$((${#beside[@]} + 1))/${#servers[@]}"
+	if [ "$(suite_of "$major")" = experimental ]; then
+		begin "PostgreSQL $major" run_elsewhere "$major" "0/$sharing"
+	else
+		n=$((n + 1))
+		begin "PostgreSQL $major" run_elsewhere "$major" "$n/$sharing"
+	fi
+	beside+=("PostgreSQL $major")
 done
-[ -z "$packages" ] || begin packages "$repo/scripts/package.sh" --work="$work/roots/packages"
-[ -z "$checks" ] || begin checks "$repo/scripts/checks.sh"
+[ -z "$packages" ] || {
+	begin packages "$repo/scripts/package.sh" --work="$work/roots/packages"
+	beside+=(packages)
+}
+[ -z "$checks" ] || {
+	begin checks "$repo/scripts/checks.sh"
+	beside+=(checks)
+}
+
 make_server_tree
 cd "$work"
 pgbouncer=
 monitoring=
 node_path=
 no_package=
-{ wanted pooler || wanted clients; } && find_pgbouncer
-wanted clients && find_clients
-wanted monitoring && find_monitoring
-wanted partman && find_extension partman
-wanted cron && find_extension cron
+! wanted pooler && ! wanted clients || find_pgbouncer
+! wanted clients || find_clients
+! wanted monitoring || find_monitoring
+! wanted partman || find_extension partman
+! wanted cron || find_extension cron
 
-say "# build, PostgreSQL $pg_major, all warnings as errors"
 build_extension COPT="$warnings"
 find_pgxs
+say "$(now)  the build has no warning"
 
-if [ ${#tap[@]} -eq 0 ]; then
+if [ ${#named[@]} -eq 0 ]; then
 	start_server <<-'CONF'
 		shared_preload_libraries = 'snowflake'
 		snowflake.node_id = 24
 		fsync = off
 	CONF
-	run_regress
-	run_isolation
-	stop_server
+	begin 'pg_regress and isolation' run_suites
 	unset PGHOST PGPORT PGUSER
 fi
 
-if [ ${#tap[@]} -eq 0 ]; then
-	for test in "$source"/t/*.pl; do
-		[[ -n $left_out && ${test##*/} =~ ^($left_out) ]] || tap+=("$test")
-	done
-	begin_at=$((${#tap[@]} * $rotate))
-	tap=("${tap[@]:begin_at}" "${tap[@]:0:begin_at}")
-fi
+# Each test that runs in its short form here is told so.
+short_tap=
+i=0
+while read -r test; do
+	i=$((i + 1))
+	[ $(((i - 1) % ${share#*/} + 1)) -eq "${share%/*}" ] || short_tap+=" $test"
+done < <(printf '%s\n' "${tap[@]}" | grep '^t/faults/' | sort)
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring"
 	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_NO_PACKAGE="$no_package")
-run_tap "${tap[@]}"
+begin 'TAP tests' run_tap_alone "${tap[@]}"
 
-for i in "${!beside[@]}"; do
-	status=0
-	wait "${beside_pid[i]}" || status=$?
-	say "# ${beside[i]}"
-	cat "$work/beside-${beside[i]}.log"
-	ended=$(tail -n 1 "$work/beside-${beside[i]}.log")
-	if [[ $ended =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-		passed=$((passed + BASH_REMATCH[1]))
-		failed=$((failed + BASH_REMATCH[2]))
-		[ "$status" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
-	elif [ "$status" -ne 0 ] || [[ $ended != SKIPPED* ]]; then
-		failed=$((failed + 1))
-	fi
+finished=()
+[ ${#named[@]} -gt 0 ] || finished+=('pg_regress and isolation')
+for what in "${finished[@]}" 'TAP tests' "${beside[@]}"; do
+	await "$what"
 done
-
-[ ${#beside[@]} -eq 0 ] || say "# all"
 say "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

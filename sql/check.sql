@@ -1,6 +1,6 @@
 -- snowflake_check(), where all is well, and what it says of tables.  What it says
 -- of a server, a clock, a lifetime, a worker and a standby that are not well is in
--- t/060_check.pl and t/052_lifetime.pl.
+-- t/faults/060_check.pl and t/faults/052_lifetime.pl.
 
 SET timezone = 'UTC';
 SELECT snowflake_nextval() > 0 AS drawn;

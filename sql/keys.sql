@@ -299,10 +299,10 @@ CREATE ROLE regress_key_reader;
 SET ROLE regress_key_reader;
 SELECT count(*) > 0 AS read, length(snowflake_key('user', 1)) AS drawn FROM snowflake_key_formats;
 SELECT state, message FROM error_of($$INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('x', 'X', 1, 1)$$);
-SELECT state, message FROM error_of($$SELECT snowflake_check_key_format()$$);
+SELECT state, message FROM error_of($$SELECT snowflake_key_formats_trigger()$$);
 RESET ROLE;
 DROP ROLE regress_key_reader;
-SELECT state, message FROM error_of($$SELECT snowflake_check_key_format()$$);
+SELECT state, message FROM error_of($$SELECT snowflake_key_formats_trigger()$$);
 
 -- a long list of formats; the schema of the extension may change
 INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db)

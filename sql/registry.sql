@@ -1,5 +1,5 @@
 -- The registry of node numbers, as one session can see it.  What comes at once,
--- clocks, and other servers are in t/070_registry.pl.
+-- clocks, and other servers are in t/faults/070_registry.pl.
 SET timezone = 'UTC';
 CREATE ROLE regress_snowflake_owner;
 CREATE ROLE regress_snowflake_server;
@@ -11,7 +11,7 @@ SELECT current_database() AS here \gset
 GRANT CREATE ON DATABASE :here TO regress_snowflake_owner;
 SET ROLE regress_snowflake_owner;
 CREATE SCHEMA registry;
-CREATE EXTENSION snowflake_registry SCHEMA registry;
+CREATE EXTENSION snowflake_nodes SCHEMA registry;
 GRANT USAGE ON SCHEMA registry TO regress_snowflake_server, regress_snowflake_operator;
 GRANT EXECUTE ON FUNCTION registry.snowflake_lease_node TO regress_snowflake_server;
 GRANT EXECUTE ON FUNCTION registry.snowflake_release_node TO regress_snowflake_operator;
@@ -25,10 +25,13 @@ SELECT pg_describe_object(classid, objid, objsubid) AS object,
         FROM pg_proc WHERE oid = objid) AS labels
 FROM pg_depend
 WHERE refclassid = 'pg_extension'::regclass
-  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry')
+  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_nodes')
   AND deptype = 'e' AND classid <> 'pg_type'::regclass
 ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 SELECT DISTINCT relowner::regrole FROM pg_class WHERE relnamespace = 'registry'::regnamespace;
+-- as does each column of the view
+SELECT count(*) FILTER (WHERE col_description(attrelid, attnum) IS NULL) AS without_comment
+FROM pg_attribute WHERE attrelid = 'snowflake_nodes'::regclass AND attnum > 0;
 
 -- As a server asks.  Tokens are made of one digit, and the mark is the clock
 -- plus the lease.
@@ -99,7 +102,7 @@ SELECT node, state, free_from - expires_at BETWEEN '10 s' AND '11 s' AS soon FRO
 SELECT node, refusal FROM ask(2, held => 1);
 -- not free until the clock is past the mark of the server that had it
 SELECT node, refusal FROM ask(5);
-SELECT mark AS floor FROM snowflake_lease WHERE node = 1 \gset
+SELECT mark AS floor FROM snowflake_node_lease WHERE node = 1 \gset
 SELECT node, floor = :floor AS floor, granted > :floor AS granted FROM ask(5, ahead => '12 s');
 -- and so it remains, for as long as the server has it
 SELECT node, floor = :floor AS floor FROM ask(5, held => 1, ahead => '12 s');
@@ -109,14 +112,14 @@ SELECT free_from = issues_until AND free_from > expires_at + '10 min' AS at_mark
 -- never below what its last holder but one has issued
 SELECT node FROM ask(5, held => 1, ahead => '11 min');
 SELECT snowflake_release_node(1, '-infinity');
-SELECT mark = floor AS at_floor FROM snowflake_lease WHERE node = 1;
+SELECT mark = floor AS at_floor FROM snowflake_node_lease WHERE node = 1;
 
 --
 -- Expiry
 --
 CREATE FUNCTION age(node integer, by interval) RETURNS void
 BEGIN ATOMIC
-    UPDATE snowflake_lease AS l
+    UPDATE snowflake_node_lease AS l
     SET claimed_at = claimed_at - by, renewed_at = renewed_at - by, expires_at = expires_at - by,
         mark = mark - (extract(epoch FROM by) * 1000000)::bigint
     WHERE l.node = age.node;
@@ -128,13 +131,13 @@ SELECT node, refusal FROM ask(1);
 SELECT node, state FROM snowflake_nodes WHERE node = 0;
 -- expired, and taken by another
 SELECT age(0, '11 min');
-SELECT mark AS floor FROM snowflake_lease WHERE node = 0 \gset
+SELECT mark AS floor FROM snowflake_node_lease WHERE node = 0 \gset
 SELECT node, floor = :floor AS floor FROM ask(7);
 SELECT node, refusal FROM ask(1, held => 0);
 SELECT node, refusal FROM ask(7, held => 0);
 -- also with a mark that is not
 SELECT age(0, '11 min');
-SELECT mark AS floor FROM snowflake_lease WHERE node = 0 \gset
+SELECT mark AS floor FROM snowflake_node_lease WHERE node = 0 \gset
 SELECT node, floor = :floor AS floor, granted = :floor AS granted
 FROM snowflake_lease_node(repeat('8', 32)::uuid, NULL, NULL, NULL, '', 3, '10 min', 1, now(), NULL, 'layout A', NULL, NULL, NULL);
 -- the clock of the claimant has to be past the mark as well
@@ -150,8 +153,8 @@ SELECT node, expires_at > now() + '59 min' AS expires FROM snowflake_nodes WHERE
 --
 -- A list of holders has an end
 --
-TRUNCATE snowflake_lease;
-INSERT INTO snowflake_lease
+TRUNCATE snowflake_node_lease;
+INSERT INTO snowflake_node_lease
 SELECT n, gen_random_uuid(), n, 'server' || n, 5432, NULL, n, 'layout A', now(), now(), now() + '1 min', '1 min', 0, 0, '0'
 FROM generate_series(0, 1023) AS n WHERE n <> 700;
 SELECT node, floor FROM ask(1, max_node => 1023);
@@ -165,12 +168,12 @@ SELECT node FROM ask(2, max_node => 2147483647);
 -- Another layout
 --
 SELECT refusal, seen(refusal_detail) AS refusal_detail FROM ask(3, max_node => 2000, layout => 'layout B') \gx (format=unaligned)
-DELETE FROM snowflake_lease WHERE node > 2;
+DELETE FROM snowflake_node_lease WHERE node > 2;
 SELECT node, seen(refusal) AS refusal, seen(refusal_detail) AS refusal_detail, refusal_hint FROM ask(3, layout => 'layout B') \gx
 SELECT node FROM ask(3);
 -- nor by way of a restart, unless it is alone
 SELECT node, refusal FROM ask(4, held => 3, held_token => 3, instance => 'instance 3', layout => 'layout B');
-DELETE FROM snowflake_lease WHERE node < 3;
+DELETE FROM snowflake_node_lease WHERE node < 3;
 SELECT node, refusal FROM ask(4, held => 3, held_token => 3, instance => 'instance 3', layout => 'layout B');
 SELECT node, refusal FROM ask(4, layout => 'layout B');
 -- with fewer numbers
@@ -182,15 +185,15 @@ SELECT node, refusal FROM ask(6);
 --
 -- Closed, as it came here from another place
 --
-TRUNCATE snowflake_lease;
+TRUNCATE snowflake_node_lease;
 SELECT node FROM ask(1);
 SELECT node FROM ask(2);
 SELECT node FROM ask(3);
 SELECT age(2, '11 min');
-SELECT count(*), max(closed_until) FROM snowflake_registry;
-UPDATE snowflake_registry SET place = 'another';
+SELECT count(*), max(closed_until) FROM snowflake_node_place;
+UPDATE snowflake_node_place SET place = 'another';
 SELECT node, seen(refusal) AS refusal, refusal_detail, refusal_hint FROM ask(4) \gx
-SELECT closed_until - now() BETWEEN '9 min' AND '10 min' AS for_the_longest_lease FROM snowflake_registry;
+SELECT closed_until - now() BETWEEN '9 min' AND '10 min' AS for_the_longest_lease FROM snowflake_node_place;
 -- a lease that has not run out goes on
 SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0, remaining => '1 us');
 SELECT node, seen(refusal) AS refusal FROM ask(5, held => 0, remaining => '1 s', held_token => 1, instance => 'instance 1');
@@ -204,7 +207,7 @@ SELECT node, seen(refusal) AS refusal FROM ask(3, held => 2, held_token => 3);
 SELECT node, seen(refusal) AS refusal FROM ask(6, held => 3);
 -- a server that the number was given to, which is not known here
 SELECT node, floor, seen(refusal) AS refusal FROM ask(6, held => 3, remaining => '1 s');
-SELECT mark AS floor FROM snowflake_lease WHERE node = 2 \gset
+SELECT mark AS floor FROM snowflake_node_lease WHERE node = 2 \gset
 SELECT node, floor = :floor AS floor, seen(refusal) AS refusal FROM ask(7, held => 2, remaining => '1 s');
 SELECT node, seen(refusal) AS refusal FROM ask(3, held => 2, remaining => '1 s');
 -- but not what another has, and what there is not
@@ -213,36 +216,36 @@ SELECT node, seen(refusal) AS refusal FROM ask(8, held => 4, remaining => '1 s')
 SELECT node, seen(refusal) AS refusal FROM ask(8, held => -1, remaining => '1 s');
 SELECT node, host, state FROM snowflake_nodes ORDER BY node;
 -- it does not begin anew with each call
-SELECT closed_until AS until FROM snowflake_registry \gset
+SELECT closed_until AS until FROM snowflake_node_place \gset
 SELECT node FROM ask(1, held => NULL, lease_ttl => '1 hour');
-SELECT closed_until = :'until' AS until FROM snowflake_registry;
+SELECT closed_until = :'until' AS until FROM snowflake_node_place;
 -- then, new numbers are given above what lost claims may have issued
-UPDATE snowflake_registry SET closed_until = now();
-SELECT (extract(epoch FROM closed_until + '10 s') * 1000000)::bigint AS floor FROM snowflake_registry \gset
+UPDATE snowflake_node_place SET closed_until = now();
+SELECT (extract(epoch FROM closed_until + '10 s') * 1000000)::bigint AS floor FROM snowflake_node_place \gset
 SELECT node, floor = :floor AS floor FROM ask(9, max_node => 9);
 SELECT age(3, '11 min');
 SELECT node, floor = :floor AS floor FROM ask(8, max_node => 9);
 SELECT node, refusal FROM ask(2);
 -- a longer lease, of any server; and no less than before
-UPDATE snowflake_registry SET place = 'another', closed_until = now();
+UPDATE snowflake_node_place SET place = 'another', closed_until = now();
 SELECT node FROM ask(1, lease_ttl => '2 hours');
-SELECT closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller FROM snowflake_registry;
-UPDATE snowflake_registry SET place = 'another', closed_until = now() + '3 hours';
+SELECT closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller FROM snowflake_node_place;
+UPDATE snowflake_node_place SET place = 'another', closed_until = now() + '3 hours';
 SELECT node FROM ask(1);
-SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_registry;
+SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_node_place;
 -- also without a lease, and with leases but without a place
-TRUNCATE snowflake_lease;
-UPDATE snowflake_registry SET place = 'another', closed_until = '-infinity';
+TRUNCATE snowflake_node_lease;
+UPDATE snowflake_node_place SET place = 'another', closed_until = '-infinity';
 SELECT node, seen(refusal) AS refusal FROM ask(1);
-UPDATE snowflake_registry SET closed_until = '-infinity';
+UPDATE snowflake_node_place SET closed_until = '-infinity';
 SELECT node FROM ask(1);
-DELETE FROM snowflake_registry;
+DELETE FROM snowflake_node_place;
 SELECT node, seen(refusal) AS refusal FROM ask(2);
 SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0, remaining => '1 s');
 -- as a whole it is new only where both are empty
-TRUNCATE snowflake_registry, snowflake_lease;
+TRUNCATE snowflake_node_place, snowflake_node_lease;
 SELECT node, floor FROM ask(2);
-SELECT closed_until FROM snowflake_registry;
+SELECT closed_until FROM snowflake_node_place;
 
 --
 -- Bad arguments
@@ -283,7 +286,7 @@ SELECT snowflake_release_node(2);
 --
 -- In transactions
 --
-TRUNCATE snowflake_lease;
+TRUNCATE snowflake_node_lease;
 -- rolled back: nothing was given
 BEGIN;
 SELECT node FROM ask(1);
@@ -330,21 +333,21 @@ SET ROLE regress_snowflake_server;
 SELECT node, refusal FROM snowflake_lease_node(
     'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, 'i', 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
 SELECT snowflake_release_node(0);
-SELECT * FROM snowflake_lease;
-SELECT token FROM snowflake_lease;
-SELECT * FROM snowflake_registry;
+SELECT * FROM snowflake_node_lease;
+SELECT token FROM snowflake_node_lease;
+SELECT * FROM snowflake_node_place;
 SELECT * FROM snowflake_nodes;
-SELECT snowflake_lease_fault(NULL, NULL, 1, '1s', 1, now(), NULL, NULL);
-SELECT snowflake_registry_timeline();
-SELECT snowflake_registry_place();
-SELECT snowflake_open_registry();
-DELETE FROM snowflake_lease;
+SELECT snowflake_nodes_fault(NULL, NULL, 1, '1s', 1, now(), NULL, NULL);
+SELECT snowflake_nodes_timeline();
+SELECT snowflake_nodes_here();
+SELECT snowflake_open_nodes();
+DELETE FROM snowflake_node_lease;
 SET ROLE regress_snowflake_operator;
 SELECT node, host, state FROM snowflake_nodes WHERE host = 'h';
 SELECT snowflake_release_node(3);
 SELECT snowflake_lease_node(NULL, NULL, NULL, NULL, NULL, 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
-SELECT token FROM snowflake_lease;
-SELECT * FROM snowflake_registry;
+SELECT token FROM snowflake_node_lease;
+SELECT * FROM snowflake_node_place;
 RESET ROLE;
 \set VERBOSITY default
 
@@ -352,13 +355,13 @@ RESET ROLE;
 -- In another schema, and with others' functions in the way
 --
 CREATE SCHEMA elsewhere;
-ALTER EXTENSION snowflake_registry SET SCHEMA elsewhere;
+ALTER EXTENSION snowflake_nodes SET SCHEMA elsewhere;
 GRANT USAGE ON SCHEMA elsewhere TO regress_snowflake_server;
 CREATE SCHEMA hostile;
 GRANT USAGE, CREATE ON SCHEMA hostile TO regress_snowflake_server;
 SET ROLE regress_snowflake_server;
-CREATE TABLE hostile.snowflake_lease (LIKE pg_class);
-CREATE TABLE hostile.snowflake_registry (place text);
+CREATE TABLE hostile.snowflake_node_lease (LIKE pg_class);
+CREATE TABLE hostile.snowflake_node_place (place text);
 CREATE FUNCTION hostile.format(text, VARIADIC text[]) RETURNS text RETURN 'hostile';
 CREATE FUNCTION hostile.statement_timestamp() RETURNS timestamptz RETURN '2000-01-01 00:00:00+00'::timestamptz;
 CREATE FUNCTION hostile.lt(timestamptz, timestamptz) RETURNS boolean RETURN true;
@@ -370,7 +373,7 @@ FROM elsewhere.snowflake_lease_node(
 RESET ROLE;
 SET search_path = registry, public;
 SELECT count(*) FROM elsewhere.snowflake_nodes;
-SELECT count(*) FROM elsewhere.snowflake_registry WHERE closed_until > now();
+SELECT count(*) FROM elsewhere.snowflake_node_place WHERE closed_until > now();
 
 SET client_min_messages = warning;
 DROP SCHEMA registry, elsewhere, hostile CASCADE;

@@ -25,6 +25,9 @@ WHERE refclassid = 'pg_extension'::regclass
   AND deptype = 'e' AND classid <> 'pg_type'::regclass
 ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 SELECT DISTINCT relowner::regrole FROM pg_class WHERE relnamespace = 'segments'::regnamespace;
+-- as does each column of the view
+SELECT count(*) FILTER (WHERE col_description(attrelid, attnum) IS NULL) AS without_comment
+FROM pg_attribute WHERE attrelid = 'snowflake_segments'::regclass AND attnum > 0;
 -- dumps have all rows
 SELECT c.oid::regclass, c.condition
 FROM pg_extension, unnest(extconfig::oid[], extcondition) AS c (oid, condition)
@@ -39,7 +42,7 @@ BEGIN ATOMIC
     SELECT t.first, t.last, t.max_id, t.closed_until IS NOT NULL
     FROM snowflake_take_segments(
         ARRAY[ask.tag],
-        ARRAY[coalesce(ask.incarnation, (SELECT s.incarnation FROM snowflake_segment AS s
+        ARRAY[coalesce(ask.incarnation, (SELECT s.incarnation FROM snowflake_segment_tag AS s
                                          WHERE s.tag = ask.tag AND ask.seen IS NOT NULL))],
         ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.holder, ask.hold) AS t;
 END;
@@ -47,11 +50,11 @@ END;
 --
 -- Making, and taking segments
 --
-SELECT * FROM snowflake_make_segment('order', 10001, 2000, 1, 0, NULL, 'numbers of orders');
+SELECT * FROM snowflake_create_tag('order', 10001, 2000, 1, 0, NULL, 'numbers of orders');
 -- once
-SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM snowflake_segments LIMIT 0;
-SELECT tag, max_id, step, delta, remainder, max_value, used, fetches, fetched_at IS NULL AS never, created_at <= now() AS created_at, description FROM snowflake_segments;
+SELECT tag, max_id, step, delta, remainder, max_value, used_fraction, fetches, fetched_at IS NULL AS never, created_at <= now() AS created_at, description FROM snowflake_segments;
 -- as Leaf has it
 SELECT asked, incarnation IS NOT NULL AS incarnation, first, last, step, delta, remainder, max_value, max_id, closed_until,
        place ~ '^\d+/[0-9A-F]{8}/\d+/\d+$' AS place
@@ -62,7 +65,7 @@ SELECT * FROM ask('order', holder => 'server2');
 SELECT * FROM ask('order', seen => 14000);
 SELECT max_id, fetches FROM snowflake_segments;
 -- with numbers of another registry in between, as TinyID has it
-SELECT * FROM snowflake_make_segment('odd', 1, 10, 2, 1, 1000000, NULL);
+SELECT * FROM snowflake_create_tag('odd', 1, 10, 2, 1, 1000000, NULL);
 SELECT asked, first, last, step, delta, remainder, max_value, max_id
 FROM snowflake_take_segments('{odd}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
 -- one row for each tag, in their order; none of one that is only reported, and none of one that there is not
@@ -72,9 +75,9 @@ FROM snowflake_take_segments('{order,nothing,odd,Order}', '{NULL,NULL,NULL,11111
 SELECT count(*) FROM snowflake_take_segments('{}', '{}', '{}', '{}', 'server1', '1 min');
 
 -- lengths: at least the step, at most a million or the step
-SELECT * FROM snowflake_make_segment('length', 1, 100, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_create_tag('length', 1, 100, 1, 0, NULL, NULL);
 SELECT length, t.* FROM unnest('{NULL,-1,0,1,99,100,101,999999,1000000,1000001,9223372036854775807,-9223372036854775808}'::bigint[]) AS length, ask('length', length) AS t;
-SELECT * FROM snowflake_make_segment('long', 1, 2147483647, 2147483647, 2147483646, NULL, NULL);
+SELECT * FROM snowflake_create_tag('long', 1, 2147483647, 2147483647, 2147483646, NULL, NULL);
 SELECT * FROM ask('long');
 SELECT * FROM ask('long', 9223372036854775807);
 
@@ -96,7 +99,7 @@ SELECT fetches, fetched_at > :'before' AS fetched FROM snowflake_segments WHERE 
 SELECT asked, first, last, max_id FROM snowflake_take_segments('{order}', '{NULL}', '{90000}', '{0}', 'server1', '1 min');
 
 -- a report that changes nothing writes nothing, and neither does one that is given nothing
-SELECT * FROM snowflake_make_segment('full', 10, 10, 1, 0, 9, NULL);
+SELECT * FROM snowflake_create_tag('full', 10, 10, 1, 0, 9, NULL);
 BEGIN;
 SELECT asked, first, last, max_id FROM snowflake_take_segments('{order,odd,nothing,full}', '{NULL,NULL,NULL,NULL}', '{0,0,0,0}', '{0,NULL,1,1}', 'server1', '1 min');
 SELECT * FROM ask('order', 0, seen => 22000);
@@ -109,40 +112,40 @@ ROLLBACK;
 --
 -- The end
 --
-SELECT * FROM snowflake_make_segment('end', 1, 10, 3, 2, 25, NULL);
+SELECT * FROM snowflake_create_tag('end', 1, 10, 3, 2, 25, NULL);
 SELECT * FROM ask('end');
 SELECT * FROM ask('end');
 SELECT * FROM ask('end');
 SELECT * FROM ask('end');
-SELECT max_id, max_value, used, fetches FROM snowflake_segments WHERE tag = 'end';
+SELECT max_id, max_value, used_fraction, fetches FROM snowflake_segments WHERE tag = 'end';
 -- reports may be beyond it
 SELECT * FROM ask('end', seen => 30);
-SELECT used FROM snowflake_segments WHERE tag = 'end';
+SELECT used_fraction FROM snowflake_segments WHERE tag = 'end';
 -- a later one
-SELECT * FROM snowflake_change_segment('end', NULL, NULL, 32, NULL);
+SELECT * FROM snowflake_alter_tag('end', NULL, NULL, 32, NULL);
 SELECT * FROM ask('end');
 -- at the end of bigint
-SELECT * FROM snowflake_make_segment('last', 9223372036854775798, 2147483647, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_create_tag('last', 9223372036854775798, 2147483647, 1, 0, NULL, NULL);
 SELECT * FROM ask('last', 9223372036854775807);
 SELECT * FROM ask('last', 9223372036854775807);
 SELECT * FROM ask('last', 9223372036854775807, seen => 9223372036854775807);
-SELECT * FROM snowflake_make_segment('max', 9223372036854775807, 1, 1, 0, 9223372036854775807, NULL);
+SELECT * FROM snowflake_create_tag('max', 9223372036854775807, 1, 1, 0, 9223372036854775807, NULL);
 SELECT * FROM ask('max');
 SELECT * FROM ask('max');
-SELECT * FROM snowflake_make_segment('raised', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_create_tag('raised', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('raised', seen => 9223372036854775807);
-SELECT tag, max_value, used FROM snowflake_segments WHERE used IS NOT NULL ORDER BY tag COLLATE "C";
+SELECT tag, max_value, used_fraction FROM snowflake_segments WHERE used_fraction IS NOT NULL ORDER BY tag COLLATE "C";
 
 --
 -- Changing
 --
-SELECT * FROM snowflake_make_segment('change', 1, 10, 2, 0, 1000, 'before');
+SELECT * FROM snowflake_create_tag('change', 1, 10, 2, 0, 1000, 'before');
 SELECT * FROM ask('change');
 \set shown 'SELECT max_id, step, max_value, description FROM snowflake_segments WHERE tag = ''change'''
-SELECT * FROM snowflake_change_segment('nothing', 1, 1, 1, '');
-SELECT * FROM snowflake_change_segment(NULL, 1, 1, 1, '');
+SELECT * FROM snowflake_alter_tag('nothing', 1, 1, 1, '');
+SELECT * FROM snowflake_alter_tag(NULL, 1, 1, 1, '');
 -- nothing
-SELECT * FROM snowflake_change_segment('change', NULL, NULL, NULL, NULL);
+SELECT * FROM snowflake_alter_tag('change', NULL, NULL, NULL, NULL);
 :shown;
 -- out of bounds: none of it
 SELECT start, step, max_value, c.found, c.changed, c.max_id, c.delta
@@ -150,24 +153,24 @@ FROM (VALUES (10, 20, 2000), (0, 20, 2000), (-9223372036854775808, 20, 2000),
              (100, 1, 2000), (100, 0, 2000), (100, -2147483648, 2000),
              (100, 20, 98), (NULL, 20, 9), (NULL, 20, 0), (NULL, 20, -9223372036854775808),
              (1002, NULL, NULL)) AS v (start, step, max_value),
-     snowflake_change_segment('change', start, step, max_value, 'after') AS c;
+     snowflake_alter_tag('change', start, step, max_value, 'after') AS c;
 :shown;
 -- just in them
-SELECT * FROM snowflake_change_segment('change', 11, 2, 10, 'after');
+SELECT * FROM snowflake_alter_tag('change', 11, 2, 10, 'after');
 :shown;
-SELECT * FROM snowflake_change_segment('change', 101, 2147483647, 9223372036854775807, '');
+SELECT * FROM snowflake_alter_tag('change', 101, 2147483647, 9223372036854775807, '');
 :shown;
 SELECT * FROM ask('change');
-SELECT * FROM snowflake_change_segment('change', NULL, 10, NULL, NULL);
-SELECT * FROM snowflake_change_segment('change', 9223372036854775807, NULL, NULL, NULL);
+SELECT * FROM snowflake_alter_tag('change', NULL, 10, NULL, NULL);
+SELECT * FROM snowflake_alter_tag('change', 9223372036854775807, NULL, NULL, NULL);
 SELECT * FROM ask('change');
 -- the rest also where reports are beyond the end
-SELECT * FROM snowflake_make_segment('beyond', 1, 10, 1, 0, 100, NULL);
+SELECT * FROM snowflake_create_tag('beyond', 1, 10, 1, 0, 100, NULL);
 SELECT * FROM ask('beyond', 0, seen => 200);
-SELECT * FROM snowflake_change_segment('beyond', NULL, 20, NULL, 'after');
-SELECT * FROM snowflake_change_segment('beyond', 201, NULL, NULL, NULL);
-SELECT * FROM snowflake_change_segment('beyond', NULL, NULL, 199, NULL);
-SELECT * FROM snowflake_change_segment('beyond', NULL, NULL, 200, NULL);
+SELECT * FROM snowflake_alter_tag('beyond', NULL, 20, NULL, 'after');
+SELECT * FROM snowflake_alter_tag('beyond', 201, NULL, NULL, NULL);
+SELECT * FROM snowflake_alter_tag('beyond', NULL, NULL, 199, NULL);
+SELECT * FROM snowflake_alter_tag('beyond', NULL, NULL, 200, NULL);
 
 --
 -- Bounds of a new tag
@@ -180,36 +183,36 @@ FROM (VALUES ('NULL, 1, 1, 1, 0, NULL'), ('$$$$, 1, 1, 1, 0, NULL'), ('repeat($$
              ('$$a$$, 1, 1, NULL, 0, NULL'), ('$$a$$, 1, 1, 0, 0, NULL'), ('$$a$$, 1, 1, 2, 0, NULL'), ('$$a$$, 1, 1, -1, -2, NULL'),
              ('$$a$$, 1, 5, 5, NULL, NULL'), ('$$a$$, 1, 5, 5, -1, NULL'), ('$$a$$, 1, 5, 5, 5, NULL'),
              ('$$a$$, 1, 1, 1, 0, 0'), ('$$a$$, 1, 1, 1, 0, -9223372036854775808')) AS v (arguments),
-     error_of(format('SELECT snowflake_make_segment(%s, NULL)', v.arguments)) AS e;
+     error_of(format('SELECT snowflake_create_tag(%s, NULL)', v.arguments)) AS e;
 SELECT tag, m.* FROM unnest(ARRAY['a', repeat('a', 63), repeat('a', 61) || chr(228)]) AS tag,
-    snowflake_make_segment(tag, 1, 1, 1, 0, 1, '') AS m;
+    snowflake_create_tag(tag, 1, 1, 1, 0, 1, '') AS m;
 SELECT tag, max_id, step, delta, remainder, max_value FROM snowflake_segments WHERE tag LIKE 'a%' ORDER BY tag COLLATE "C";
 
 --
 -- Dropping, and making again
 --
-SELECT incarnation AS old FROM snowflake_segment WHERE tag = 'order' \gset
-SELECT snowflake_remove_segment('order', false), snowflake_remove_segment('order', false),
-       snowflake_remove_segment('nothing', false), snowflake_remove_segment(NULL, false);
+SELECT incarnation AS old FROM snowflake_segment_tag WHERE tag = 'order' \gset
+SELECT snowflake_drop_tag('order', false), snowflake_drop_tag('order', false),
+       snowflake_drop_tag('nothing', false), snowflake_drop_tag(NULL, false);
 SELECT count(*) FROM snowflake_segments WHERE tag = 'order';
 SELECT asked, incarnation, first, last, step, delta, remainder, max_value, max_id
 FROM snowflake_take_segments('{order,order2}', ARRAY[:'old', NULL]::uuid[], '{16000,0}', '{1,1}', 'server1', '1 min');
-SELECT * FROM snowflake_change_segment('order', 30000, NULL, NULL, NULL);
+SELECT * FROM snowflake_alter_tag('order', 30000, NULL, NULL, NULL);
 -- goes on where it was
-SELECT * FROM snowflake_make_segment('order', 1, 10, 5, 4, 50000, 'again');
+SELECT * FROM snowflake_create_tag('order', 1, 10, 5, 4, 50000, 'again');
 SELECT incarnation <> :'old' AS another, max_id, step, delta, remainder, max_value, description, fetches, fetched_at, dropped_at
-FROM snowflake_segment WHERE tag = 'order';
+FROM snowflake_segment_tag WHERE tag = 'order';
 SELECT * FROM ask('order', seen => 40000, incarnation => :'old');
 SELECT * FROM ask('order');
 -- or above it
-SELECT snowflake_remove_segment('order', NULL);
-SELECT * FROM snowflake_make_segment('order', 30001, 10, 1, 0, NULL, NULL);
+SELECT snowflake_drop_tag('order', NULL);
+SELECT * FROM snowflake_create_tag('order', 30001, 10, 1, 0, NULL, NULL);
 -- or anywhere, if one wants that
-SELECT snowflake_remove_segment('order', true), snowflake_remove_segment('order', true), snowflake_remove_segment('order', false);
-SELECT * FROM snowflake_make_segment('order', 11, 10, 1, 0, NULL, NULL);
-SELECT snowflake_remove_segment('order', false);
-SELECT snowflake_remove_segment('order', true);
-SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT snowflake_drop_tag('order', true), snowflake_drop_tag('order', true), snowflake_drop_tag('order', false);
+SELECT * FROM snowflake_create_tag('order', 11, 10, 1, 0, NULL, NULL);
+SELECT snowflake_drop_tag('order', false);
+SELECT snowflake_drop_tag('order', true);
+SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 
 --
 -- What a server has kept
@@ -217,8 +220,8 @@ SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('order');
 SELECT * FROM ask('order');
 SELECT * FROM ask('order', holder => 'server2');
-SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
-SELECT incarnation AS odd FROM snowflake_segment WHERE tag = 'odd' \gset
+SELECT incarnation AS order_ FROM snowflake_segment_tag WHERE tag = 'order' \gset
+SELECT incarnation AS odd FROM snowflake_segment_tag WHERE tag = 'odd' \gset
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_', :'odd']::uuid[], '{15,8,20}', '{20,10,20}');
 SELECT snowflake_keep_segments('server2', '1 min', ARRAY[:'order_']::uuid[], '{21}', '{30}');
 -- but not of another place, which may have given them to others
@@ -227,7 +230,7 @@ FROM (VALUES (NULL), (''), ('another')) AS p (place);
 -- the answer was lost: the same again
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_']::uuid[], '{15,8}', '{20,10}');
 SELECT tag, holder, first, last, kept_at >= fetched_at AS kept_at
-FROM snowflake_segment_kept JOIN snowflake_segment USING (incarnation) ORDER BY holder, tag, first;
+FROM snowflake_segment_kept JOIN snowflake_segment_tag USING (incarnation) ORDER BY holder, tag, first;
 -- not for a report, and not for another
 SELECT * FROM ask('order', 0);
 SELECT * FROM ask('order', 1, incarnation => '11111111-1111-1111-1111-111111111111');
@@ -250,20 +253,20 @@ SELECT * FROM ask('order', 0, seen => 41);
 SELECT holder, first, last FROM snowflake_segment_kept ORDER BY holder, first;
 -- of another incarnation nothing
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'old', NULL, '11111111-1111-1111-1111-111111111111']::uuid[], '{1,1,1}', '{10,10,10}');
-SELECT snowflake_remove_segment('order', false);
+SELECT snowflake_drop_tag('order', false);
 SELECT count(*) FROM snowflake_segment_kept;
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_']::uuid[], '{45}', '{99}');
-SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('order');
 -- not known here to be given out: after that, it is
-SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
+SELECT incarnation AS order_ FROM snowflake_segment_tag WHERE tag = 'order' \gset
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_', :'order_']::uuid[], '{191,101}', '{200,110}');
 SELECT * FROM ask('order', holder => 'server2');
-SELECT snowflake_remove_segment('order', true);
+SELECT snowflake_drop_tag('order', true);
 SELECT count(*) FROM snowflake_segment_kept;
 -- bad arguments
-SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
-SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
+SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
+SELECT incarnation AS order_ FROM snowflake_segment_tag WHERE tag = 'order' \gset
 SELECT snowflake_keep_segments('server1', '1 min', array_fill(:'order_'::uuid, '{7}'),
     '{0,-1,6,NULL,5,-9223372036854775808}', '{5,5,5,5,NULL,5,5}');
 SELECT max_id FROM snowflake_segments WHERE tag = 'order';
@@ -275,14 +278,14 @@ SELECT count(*) FROM snowflake_segment_kept;
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_']::uuid[], '{1}', '{9223372036854775807}');
 SELECT * FROM ask('order', holder => 'server2');
 SELECT * FROM ask('order');
-SELECT snowflake_remove_segment('order', true);
+SELECT snowflake_drop_tag('order', true);
 
 --
 -- Closed, as it came here from another place
 --
-SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('order');
-SELECT incarnation AS order_ FROM snowflake_segment WHERE tag = 'order' \gset
+SELECT incarnation AS order_ FROM snowflake_segment_tag WHERE tag = 'order' \gset
 SELECT snowflake_keep_segments('server1', '1 min', ARRAY[:'order_']::uuid[], '{5}', '{10}');
 SELECT hold, closed_until FROM snowflake_segment_place;
 -- the longest that any server says
@@ -306,7 +309,7 @@ BEGIN;
 SELECT * FROM ask('order', seen => 55);
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
 COMMIT;
-SELECT * FROM snowflake_make_segment('new', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_create_tag('new', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('new');
 -- then it goes on
 UPDATE snowflake_segment_place SET closed_until = now();
@@ -334,9 +337,9 @@ SELECT snowflake_open_segments(), snowflake_open_segments();
 SELECT * FROM ask('order');
 -- to make or to change a tag is not to come there
 UPDATE snowflake_segment_place SET place = 'another';
-SELECT * FROM snowflake_make_segment('newer', 1, 10, 1, 0, NULL, NULL);
-SELECT * FROM snowflake_change_segment('newer', 11, NULL, NULL, NULL);
-SELECT snowflake_remove_segment('newer', false);
+SELECT * FROM snowflake_create_tag('newer', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_alter_tag('newer', 11, NULL, NULL, NULL);
+SELECT snowflake_drop_tag('newer', false);
 SELECT place, closed_until <= now() AS open FROM snowflake_segment_place;
 SELECT * FROM ask('order');
 -- with a hold of 0, for no time at all
@@ -346,16 +349,16 @@ SELECT place <> 'another' AS here, closed_until <= now() AS open FROM snowflake_
 -- the note is gone: open only where nothing was given out
 DELETE FROM snowflake_segment_place;
 SELECT * FROM ask('order');
-TRUNCATE snowflake_segment, snowflake_segment_kept, snowflake_segment_place;
+TRUNCATE snowflake_segment_tag, snowflake_segment_kept, snowflake_segment_place;
 SELECT snowflake_open_segments();
 SELECT asked, first, place IS NOT NULL AS place FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
 TRUNCATE snowflake_segment_place;
 -- also where the first one to be given out was lost
-SELECT * FROM snowflake_make_segment('order', 1, 10, 1, 0, NULL, NULL);
+SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 SELECT place <> 'another' AS noted, hold, closed_until FROM snowflake_segment_place;
 SELECT * FROM ask('order');
 UPDATE snowflake_segment_place SET place = 'another', hold = '0';
-UPDATE snowflake_segment SET max_id = 0, fetches = 0;
+UPDATE snowflake_segment_tag SET max_id = 0, fetches = 0;
 SELECT * FROM ask('order');
 SELECT snowflake_open_segments();
 
@@ -435,19 +438,19 @@ RESET synchronous_commit;
 SET ROLE regress_snowflake_server;
 SELECT asked, first, last FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
 SELECT tag, max_id FROM snowflake_segments;
-SELECT tag, max_id FROM snowflake_segment;
+SELECT tag, max_id FROM snowflake_segment_tag;
 SELECT count(*) FROM snowflake_segment_kept;
 SELECT hold FROM snowflake_segment_place;
-SELECT snowflake_make_segment('a', 1, 1, 1, 0, NULL, NULL);
-SELECT snowflake_change_segment('order', NULL, NULL, NULL, NULL);
-SELECT snowflake_remove_segment('order', true);
+SELECT snowflake_create_tag('a', 1, 1, 1, 0, NULL, NULL);
+SELECT snowflake_alter_tag('order', NULL, NULL, NULL, NULL);
+SELECT snowflake_drop_tag('order', true);
 SELECT snowflake_keep_segments('server1', '1 min', '{}', '{}', '{}');
 SELECT snowflake_open_segments();
 SELECT snowflake_segments_here();
 SELECT snowflake_segments_arrive('1 min');
 SELECT snowflake_segments_valid('{}', '{}', '{}', '{}', '1 min');
 SELECT snowflake_segments_due('{}', '{}', '{}', '{}', '', '1 min');
-UPDATE snowflake_segment SET max_id = 0;
+UPDATE snowflake_segment_tag SET max_id = 0;
 DELETE FROM snowflake_segment_place;
 INSERT INTO snowflake_segment_kept VALUES (gen_random_uuid(), 'server1', 1, 1, now());
 RESET ROLE;
@@ -462,7 +465,7 @@ GRANT USAGE ON SCHEMA elsewhere TO regress_snowflake_server;
 CREATE SCHEMA hostile;
 GRANT USAGE, CREATE ON SCHEMA hostile TO regress_snowflake_server;
 SET ROLE regress_snowflake_server;
-CREATE TABLE hostile.snowflake_segment (LIKE pg_class);
+CREATE TABLE hostile.snowflake_segment_tag (LIKE pg_class);
 CREATE TABLE hostile.snowflake_segment_place (place text);
 CREATE FUNCTION hostile.statement_timestamp() RETURNS timestamptz RETURN '2000-01-01 00:00:00+00'::timestamptz;
 CREATE FUNCTION hostile.gt(bigint, bigint) RETURNS boolean RETURN false;

@@ -16,6 +16,15 @@ WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
   AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake')
 ORDER BY 1;
 
+-- each column of a view, and of the table that users change, has a comment
+SELECT a.attrelid::regclass AS relation, a.attname
+FROM pg_depend AS d
+JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND (c.relkind = 'v' OR c.relname = 'snowflake_key_formats')
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+WHERE d.deptype = 'e' AND col_description(a.attrelid, a.attnum) IS NULL
+  AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake')
+ORDER BY a.attrelid, a.attnum;
+
 -- it can be moved to another schema, and drops cleanly
 CREATE SCHEMA elsewhere;
 ALTER EXTENSION snowflake SET SCHEMA elsewhere;

@@ -1,4 +1,4 @@
--- pg_stat_snowflake.  The clocks are in t/051_clocks.pl.
+-- pg_stat_snowflake.  The clocks are in t/faults/051_clocks.pl.
 
 SELECT attname, atttypid::regtype
 FROM pg_attribute WHERE attrelid = 'pg_stat_snowflake'::regclass AND attnum > 0
@@ -22,7 +22,7 @@ FROM pg_stat_snowflake AS s, pg_stat_snowflake_slots AS w GROUP BY s.issued, s.l
 
 -- this session has a slot
 SELECT backends >= 1 AS backends, slots_used >= 1 AS slots_used,
-       worker_pid = (SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake worker') AS worker
+       mark_writer_pid = (SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer') AS worker
 FROM pg_stat_snowflake;
 SELECT count(*) AS mine FROM pg_stat_snowflake_slots WHERE pg_backend_pid() = ANY (pids);
 
@@ -46,13 +46,13 @@ SELECT sum(issued) FROM pg_stat_snowflake_slots;
 CREATE ROLE regress_reader;
 SET ROLE regress_reader;
 SELECT count(*) FROM pg_stat_snowflake;
-SELECT count(worker_pid) AS worker_pids FROM pg_stat_snowflake;
+SELECT count(mark_writer_pid) AS mark_writer_pids FROM pg_stat_snowflake;
 SELECT sum(backends) >= 1 AS backends, count(pids) AS pids FROM pg_stat_snowflake_slots;
 SELECT pg_stat_snowflake_reset();
 RESET ROLE;
 GRANT pg_read_all_stats TO regress_reader;
 SET ROLE regress_reader;
-SELECT count(worker_pid) AS worker_pids FROM pg_stat_snowflake;
+SELECT count(mark_writer_pid) AS mark_writer_pids FROM pg_stat_snowflake;
 SELECT count(pids) AS pids FROM pg_stat_snowflake_slots;
 RESET ROLE;
 DROP ROLE regress_reader;

@@ -3,8 +3,8 @@
  * alarm.c
  *		Lines for the server's log that must not fill it.
  *
- * What goes wrong often goes wrong for all backends at once and for as long as
- * nobody mends it.  One of them says so, once a minute.
+ * A failure often hits all backends at once, again and again until somebody
+ * mends the cause.  One of the backends says so, once a minute.
  *
  * Locking: none, see shmem.h.  Of two backends at the same moment one wins.
  *

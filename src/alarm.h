@@ -14,7 +14,7 @@
 
 /*
  * May a line of this kind be written now?  True once a minute, over all
- * backends; then it is the caller who writes it.  Sets how many were left out
+ * backends; then the caller has to write it.  Sets how many were left out
  * since the last one.
  */
 extern bool alarm_is_due(AlarmKind kind, uint64 *left_out);

@@ -50,7 +50,7 @@
 #include "generator.h"
 #include "home.h"
 #include "lease.h"
-#include "reserve.h"
+#include "mark.h"
 #include "settings.h"
 
 #define STRETCH_BITS	22
@@ -155,7 +155,7 @@ attach(void)
 		memset(dsm_segment_address(segment), 0, sizeof(Tables));
 		mine = dsm_segment_handle(segment);
 
-		/* to stay until the server stops, whoever comes and goes */
+		/* to stay until the server stops, also when no session has it mapped */
 		dsm_pin_segment(segment);
 
 		LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
@@ -224,7 +224,7 @@ report_exhausted(uint64 unit)
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("no snowflake ID is left to backfill the time unit that begins at %s",
 					timestamptz_to_str(ts)),
-			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. With a restart of the server all units of a stretch of %d lose as many as the fullest of them had used.",
+			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. After a restart of the server all units of a stretch of %d count as used as the fullest of them.",
 					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1,
 					   1 << STRETCH_BITS),
 			 errhint("Give the row a time nearby.")));
@@ -299,9 +299,9 @@ backfill_draw(uint64 unit)
 		instr_time	since;
 
 		INSTR_TIME_SET_CURRENT(since);
-		ConditionVariablePrepareToSleep(&shared->reserve.changed);
+		ConditionVariablePrepareToSleep(&shared->mark.changed);
 		while (!count_up(unit, &counter))
-			reserve_wait_for_worker(since, "cannot backfill a snowflake ID: its sequence number could not be made durable");
+			mark_wait_for_worker(since, "cannot backfill a snowflake ID: its sequence number could not be made durable");
 		ConditionVariableCancelSleep();
 	}
 
@@ -332,11 +332,11 @@ backfill_advance(uint64 number)
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
-	ConditionVariablePrepareToSleep(&shared->reserve.changed);
+	ConditionVariablePrepareToSleep(&shared->mark.changed);
 	PG_TRY();
 	{
 		while (!is_advanced(number))
-			reserve_wait_for_worker(since, "the sequence numbers to backfill with could not be advanced");
+			mark_wait_for_worker(since, "the sequence numbers to backfill with could not be advanced");
 	}
 	PG_FINALLY();
 	{
@@ -453,7 +453,7 @@ backfill_serve(void)
 	bool		asked;
 
 	/* only with the layout that the mark is of */
-	if (!reserve_is_open())
+	if (!mark_is_open())
 		return;
 
 	LWLockAcquire(backfill->lock, LW_SHARED);
@@ -485,7 +485,7 @@ backfill_serve(void)
 	home_commit();
 	made_good = true;
 
-	/* who asks for numbers has made the tables */
+	/* a session that asks for numbers has made the tables */
 	if (in_use)
 		attach();
 
@@ -506,5 +506,5 @@ backfill_serve(void)
 		backfill->requests[i].count = 0;
 	}
 	LWLockRelease(backfill->lock);
-	ConditionVariableBroadcast(&shared->reserve.changed);
+	ConditionVariableBroadcast(&shared->mark.changed);
 }

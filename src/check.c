@@ -32,7 +32,7 @@
 #include "ddl.h"
 #include "lease.h"
 #include "lifetime.h"
-#include "reserve.h"
+#include "mark.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_check);
@@ -208,7 +208,7 @@ reset_recorded(const char *database, const char *role)
 
 /*
  * Are layout and epoch those recorded with the durable mark?  See record() in
- * reserve.c.
+ * mark.c.
  */
 static void
 check_layout(CheckState *state)
@@ -238,7 +238,7 @@ check_layout(CheckState *state)
 		database = ddl_value(0, 1);
 	if (database == NULL)
 	{
-		if (shared != NULL && reserve_is_open())
+		if (shared != NULL && mark_is_open())
 			check_row(state, "error",
 					  psprintf("Layout and epoch are not recorded with the durable mark any more, so that no ID could be drawn after a restart. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
 							   quote_identifier(snowflake_database),
@@ -265,7 +265,7 @@ check_layout(CheckState *state)
 			!layout_parse(layout_text, &layout, &error) ||
 			!layout_equal(&layout, &snowflake_layout))
 			check_row(state, "error",
-					  psprintf("This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. Configure what is recorded and restart the server, or, when the IDs of both cannot meet, call snowflake_accept_layout().",
+					  psprintf("This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. Configure what is recorded and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().",
 							   layout_text, check_show(epoch), database, configured));
 	}
 
@@ -335,7 +335,7 @@ check_steps(CheckState *state)
 
 	if (shared == NULL)
 	{
-		check_row(state, "ok", "Nobody looks, as snowflake is not preloaded.");
+		check_row(state, "ok", "The server does not watch its clock, as snowflake is not preloaded.");
 		return;
 	}
 	back = pg_atomic_read_u64(&shared->stats.regressions);
@@ -404,14 +404,14 @@ check_drift(CheckState *state)
 						   detail));
 	else if (drift_us > MAX_DRIFT_US / 2)
 		check_row(state, "warning",
-				  psprintf("%s The clock was set back, which does not show in IDs before the next start. If it is right, restart the server.",
+				  psprintf("%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server.",
 						   detail));
 	else
 		check_row(state, "ok", clock_steps() && drift_us <= 0 ?
 				  "IDs are not ahead of the server's clock." : detail);
 }
 
-/* Does somebody keep the server's clock right? */
+/* Is the server's clock synchronised? */
 static void
 check_time_sync(CheckState *state)
 {
@@ -444,7 +444,7 @@ check_time_sync(CheckState *state)
 #endif
 }
 
-/* Is there who raises the durable mark? */
+/* Is there a background worker to raise the durable mark? */
 static void
 check_worker(CheckState *state)
 {
@@ -454,9 +454,9 @@ check_worker(CheckState *state)
 	else if (RecoveryInProgress())
 		check_row(state, "ok",
 				  "This is a standby: its background worker starts when it is promoted.");
-	else if (pg_atomic_read_u32(&shared->reserve.worker) == (uint32) -1)
+	else if (pg_atomic_read_u32(&shared->mark.worker) == (uint32) -1)
 		check_row(state, "error",
-				  "The background worker \"snowflake worker\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.");
+				  "The background worker \"snowflake mark writer\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.");
 	else
 		check_row(state, "ok", "The background worker is running.");
 }
@@ -485,21 +485,21 @@ check_mark(CheckState *state)
 		return;
 	}
 
-	switch (reserve_worker_state(&detail, &hint))
+	switch (mark_worker_state(&detail, &hint))
 	{
 		case WORKER_FAILS:
 			check_row(state, "error", psprintf("%s %s", detail, hint));
 			return;
 		case WORKER_WORKS:
-			/* somebody may wait for that, if it takes long */
-			if (!reserve_covers(earliest_time(state)))
+			/* sessions may wait for that, if it takes long */
+			if (!mark_covers(earliest_time(state)))
 			{
 				check_row(state, "warning", psprintf("%s %s", detail, hint));
 				return;
 			}
 			break;
 		case WORKER_ABSENT:
-			if (!reserve_covers(earliest_time(state)))
+			if (!mark_covers(earliest_time(state)))
 			{
 				check_row(state, "warning",
 						  "The durable mark cannot be raised without the background worker.");
@@ -510,7 +510,7 @@ check_mark(CheckState *state)
 			break;
 	}
 
-	limit = pg_atomic_read_u64(&shared->reserve.limit);
+	limit = pg_atomic_read_u64(&shared->mark.limit);
 	if (limit == 0)
 	{
 		check_row(state, "ok",
@@ -534,7 +534,7 @@ check_mark(CheckState *state)
 		2 * snowflake_layout.unit_us;
 	if (ahead_us > in_bounds_us)
 		check_row(state, "warning",
-				  psprintf("%s That was set lower since, or somebody has changed the mark. After a crash no ID could be drawn before that time; a clean restart of the server lowers the mark.",
+				  psprintf("%s The setting was higher before, or somebody has changed the mark. After a crash no ID could be drawn before that time; a clean restart of the server lowers the mark.",
 						   detail));
 	else if (ahead_us <= 0)
 		check_row(state, "ok", psprintf("%s The next ID raises it.", detail));
@@ -560,7 +560,7 @@ check_slots(CheckState *state)
 		(MaxConnections / BACKENDS_PER_SLOT == nslots &&
 		 MaxConnections % BACKENDS_PER_SLOT > 0))
 		check_row(state, "warning",
-				  psprintf("%s So more than %d backends may share a slot, which slows down drawing when they do it at once. Set \"max_connections\" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.",
+				  psprintf("%s So more than %d backends may share a slot, which slows them down when they draw IDs at once. Set \"max_connections\" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.",
 						   detail, BACKENDS_PER_SLOT));
 	else
 		check_row(state, "ok",
@@ -611,7 +611,7 @@ check_other_extension(CheckState *state)
 						   database ? "" : "all roles"));
 	}
 
-	/* the files are shown to who may see them */
+	/* the files are shown to roles that may see them */
 	n = (int) ddl_query("SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')");
 	if (ddl_value_bool(0, 1) &&
 		ddl_query("SELECT sourcefile, sourceline FROM pg_file_settings"
@@ -669,9 +669,9 @@ snowflake_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 
 	/* before the clock: what is drawn meanwhile must not look ahead of it */
-	if (shared != NULL && reserve_last_time(&state.earliest))
+	if (shared != NULL && mark_last_time(&state.earliest))
 		state.earliest = Max(state.earliest,
-							 pg_atomic_read_u64(&shared->reserve.floor));
+							 pg_atomic_read_u64(&shared->mark.floor));
 	else
 		state.earliest = 0;
 	state.now = clock_read();

@@ -38,14 +38,14 @@ describe(Segment *segment, const char **status)
 
 	*status = has_numbers ? "warning" : "error";
 	if (segment->state == SEGMENT_ENDED)
-		return psprintf("Of tag \"%s\" all numbers up to its maximum value, " INT64_FORMAT ", are given out to servers%s. Raise it with snowflake_segment_alter().",
-						tag, segment->max_value, has_numbers ? "" : ", and none is left here");
+		return psprintf("All numbers of tag \"%s\" up to its maximum value, " INT64_FORMAT ", have been given out to servers%s. Raise max_value with snowflake_segment_alter().",
+						tag, segment->max_value, has_numbers ? "" : ", and this server has none left");
 	if (segment->is_failing)
-		return psprintf("Of tag \"%s\" no segment could be fetched. %s", tag,
+		return psprintf("No segment of tag \"%s\" could be fetched. %s", tag,
 						utf8_to_server(segment->error));
 	*status = "warning";
 	if (segment->state == SEGMENT_OPEN && is_nearly_all(segment->seen, segment->max_value))
-		return psprintf("Of tag \"%s\" numbers up to " INT64_FORMAT " of " INT64_FORMAT " are given out to servers.",
+		return psprintf("Numbers of tag \"%s\" up to " INT64_FORMAT " of " INT64_FORMAT " have been given out to servers.",
 						tag, segment->seen, segment->max_value);
 	return NULL;
 }
@@ -59,7 +59,7 @@ check_segments(CheckState *state)
 
 	if (shared == NULL)
 	{
-		check_row(state, "ok", "There are none, as snowflake is not preloaded.");
+		check_row(state, "ok", "There are no segments, as snowflake is not preloaded.");
 		return;
 	}
 
@@ -92,7 +92,7 @@ check_segments(CheckState *state)
 	LWLockRelease(segments->lock);
 	if (snowflake_registry[0] != '\0' && !segment_is_valid())
 		check_row(state, "error",
-				  psprintf("No number is given out, as the registry was not heard from for \"snowflake.lease_ttl\". %s",
+				  psprintf("Sessions cannot draw numbers, as the registry has not answered for \"snowflake.lease_ttl\". %s",
 						   utf8_to_server(error)));
 	else if (error[0] != '\0')
 		check_row(state, "warning", utf8_to_server(error));

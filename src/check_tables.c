@@ -14,7 +14,7 @@
  * there, with the rights of the caller.
  *
  * Locking: ACCESS SHARE on one table and its index at a time, given back at
- * once.  It does not wait: who holds a lock may be in the way of everybody.
+ * once.  It does not wait: behind a lock that is waited for, all others wait.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +43,7 @@
 #include "clock.h"
 #include "ddl.h"
 #include "lease.h"
-#include "reserve.h"
+#include "mark.h"
 #include "settings.h"
 
 /* How many IDs of a column are looked at. */
@@ -355,7 +355,7 @@ judge(CheckState *state, Column *column)
 	bool		has_number = number >= 0;
 	uint64		own = (uint64) Max(number, 0);
 	uint64		limit = shared != NULL ?	/* 0 on a standby */
-		pg_atomic_read_u64(&shared->reserve.limit) : 0;
+		pg_atomic_read_u64(&shared->mark.limit) : 0;
 	TimestampTz now = clock_read();
 	int64		latest = layout_unit_floor(&snowflake_layout,
 										   clock_since_epoch(now + MAX_DRIFT_US));
@@ -406,7 +406,7 @@ judge(CheckState *state, Column *column)
 		uint64		time = layout_unpack(&snowflake_layout, above, FIELD_TIME);
 
 		findings->errors = lappend(findings->errors,
-								   psprintf("%s has an ID of this server that is not below its durable mark, so that it may be drawn again: " INT64_FORMAT ", of %s. Run SELECT %s(" INT64_FORMAT ").%s",
+								   psprintf("%s has an ID of this server that is not below the durable mark, so that the server may draw it again: " INT64_FORMAT ", of %s. Run SELECT %s(" INT64_FORMAT ").%s",
 											column->name, above, show_unit(time),
 											function_name(state, "snowflake_advance"), above,
 											(int64) time > latest ?
@@ -419,14 +419,14 @@ judge(CheckState *state, Column *column)
 											  function_name(state, "snowflake_parse")));
 	if (future >= 0)
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has IDs of the future, such as " INT64_FORMAT " of node " UINT64_FORMAT ", of %s; the %s shows %s. Set the clock of that server, or of this one. If \"snowflake.layout\" or \"snowflake.epoch\" were others when it was drawn, it is of another time.",
+									 psprintf("%s has IDs of the future, such as " INT64_FORMAT " of node " UINT64_FORMAT ", of %s; the %s shows %s. Set the clock of that server, or of this one. If \"snowflake.layout\" or \"snowflake.epoch\" had another value when the ID was drawn, its time is another one.",
 											  column->name, future,
 											  layout_unpack(&snowflake_layout, future, FIELD_NODE),
 											  show_unit(layout_unpack(&snowflake_layout, future, FIELD_TIME)),
 											  clock_name(), check_show(now)));
 	if (nodes != NIL && !column->subscribed && !RecoveryInProgress())
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has IDs of other nodes than this one, " UINT64_FORMAT ", among the last %d: %s. That is as it should be for rows from other servers, and after \"snowflake.node_id\" was changed. Else set \"snowflake.layout\" and \"snowflake.epoch\" to what the IDs were drawn with.",
+									 psprintf("%s has IDs of other nodes than this one, " UINT64_FORMAT ", among the last %d: %s. This is normal for rows from other servers, and after a change of \"snowflake.node_id\". Otherwise set \"snowflake.layout\" and \"snowflake.epoch\" to what the IDs were drawn with.",
 											  column->name, own, column->nids, join(nodes)));
 }
 
@@ -528,7 +528,7 @@ check_tables(CheckState *state)
 				  list_nth(findings.errors, i));
 	if (n > MAX_FINDINGS)
 		check_row(state, nerrors > MAX_FINDINGS ? "error" : "warning",
-				  psprintf("There is more, in all errors: %d, warnings: %d. It shows when what is above is mended.",
+				  psprintf("There are more findings, in all errors: %d, warnings: %d. The others are shown when those above are mended.",
 						   nerrors, n - nerrors));
 
 	check_row(state, "ok",

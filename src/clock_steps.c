@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * steps.c
+ * clock_steps.c
  *		Notice that the server's clock was set.
  *
  * It is seen by the steady clock: both go on at the same rate, slewing
@@ -14,8 +14,8 @@
 
 #include "alarm.h"
 #include "clock.h"
+#include "clock_steps.h"
 #include "shmem.h"
-#include "steps.h"
 
 /* What is less is no step, but the time between reading two clocks. */
 #define MIN_STEP_US	1000
@@ -55,11 +55,11 @@ note_step(int64 step_us)
 					   pstrdup(timestamptz_to_str(GetCurrentTimestamp())),
 					   alarm_left_out(left_out)),
 			 back && clock_steps() ?
-			 errhint("No ID comes twice. Where that is more than \"snowflake.max_drift\", drawing IDs has to wait for the clock.") : 0));
+			 errhint("No ID is issued twice. If this is more than \"snowflake.max_drift\", sessions wait for the clock.") : 0));
 }
 
 void
-steps_watch(void)
+clock_steps_watch(void)
 {
 	pg_atomic_uint64 *offset_seen = &shared->clock.offset_seen;
 	uint64		seen = pg_atomic_read_u64(offset_seen);

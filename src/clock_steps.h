@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * steps.h
+ * clock_steps.h
  *		Notice that the server's clock was set.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SNOWFLAKE_STEPS_H
-#define SNOWFLAKE_STEPS_H
+#ifndef SNOWFLAKE_CLOCK_STEPS_H
+#define SNOWFLAKE_CLOCK_STEPS_H
 
 #pragma GCC visibility push(hidden)
 
@@ -14,8 +14,8 @@
  * Has the server's clock been set since anybody looked?  Counts it, and says
  * so in the log.  Not for the fast path.
  */
-extern void steps_watch(void);
+extern void clock_steps_watch(void);
 
 #pragma GCC visibility pop
 
-#endif							/* SNOWFLAKE_STEPS_H */
+#endif							/* SNOWFLAKE_CLOCK_STEPS_H */

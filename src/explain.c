@@ -26,7 +26,7 @@
 
 #include "clock.h"
 #include "codec.h"
-#include "reading.h"
+#include "parse.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_explain);
@@ -187,7 +187,7 @@ utc_to_str(TimestampTz ts)
 
 /*
  * What the value of a span says.  Where backfill_worker is not 0, that worker
- * number is not one of those who draw as time goes by.
+ * number is only drawn from by snowflake_backfill().
  */
 static const char *
 meaning_of(const Span *span, const Meaning *meaning, uint64 backfill_worker)
@@ -281,7 +281,7 @@ explain(int64 id, const Meaning *meaning, uint64 backfill_worker)
 	Span		spans[MAX_SPANS];
 	int			nspans;
 
-	reading_check_by(meaning, id);
+	parse_check_by(meaning, id);
 	nspans = get_spans(meaning->layout, id, spans);
 	place_labels(spans, nspans);
 
@@ -307,7 +307,7 @@ explain(int64 id, const Meaning *meaning, uint64 backfill_worker)
 Datum
 snowflake_explain(PG_FUNCTION_ARGS)
 {
-	Meaning		own = reading_own();
+	Meaning		own = parse_own();
 
 	return explain(PG_GETARG_INT64(0), &own, settings_backfill_worker());
 }
@@ -317,12 +317,12 @@ Datum
 snowflake_explain_dialect(PG_FUNCTION_ARGS)
 {
 	const Dialect *dialect =
-		reading_dialect(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+		parse_dialect(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	Layout		layout;
 	Meaning		meaning;
 
-	reading_layout(dialect->layout, &layout);
-	meaning = reading_by_dialect(dialect, &layout);
+	parse_layout(dialect->layout, &layout);
+	meaning = parse_by_dialect(dialect, &layout);
 	return explain(PG_GETARG_INT64(0), &meaning, 0);
 }
 
@@ -334,9 +334,9 @@ snowflake_explain_layout(PG_FUNCTION_ARGS)
 	Meaning		meaning = {
 		.layout = &layout,
 		.layout_text = text_to_cstring(PG_GETARG_TEXT_PP(1)),
-		.epoch = reading_epoch(fcinfo, 2),
+		.epoch = parse_epoch(fcinfo, 2),
 	};
 
-	reading_layout(meaning.layout_text, &layout);
+	parse_layout(meaning.layout_text, &layout);
 	return explain(PG_GETARG_INT64(0), &meaning, 0);
 }

@@ -29,7 +29,7 @@
  * that 3. and 4. mean is the monotonic one.
  *
  * IDs are issued only at times that are reserved in the durable mark
- * (reserve.c).  That is looked at once a time unit, when the backend moves
+ * (mark.c).  That is looked at once a time unit, when the backend moves
  * there: what is reserved stays so.  The words begin at the floor, the mark
  * as it was when the server started, so that needs no test here.
  *
@@ -53,14 +53,14 @@
 
 #include "alarm.h"
 #include "clock.h"
+#include "clock_steps.h"
 #include "compat.h"
 #include "generator.h"
 #include "lease.h"
 #include "lifetime.h"
-#include "reserve.h"
+#include "mark.h"
 #include "settings.h"
 #include "slots.h"
-#include "steps.h"
 #include "waits.h"
 
 /* A lease that ends within a shorter time unit counts to its end. */
@@ -221,7 +221,7 @@ first_sequence(uint64 word)
 		case SEQUENCE_START_ZERO:
 			return 0;
 		case SEQUENCE_START_CONTINUE:
-			if (word >> SEQUENCE_BITS >= pg_atomic_read_u64(&shared->reserve.floor))
+			if (word >> SEQUENCE_BITS >= pg_atomic_read_u64(&shared->mark.floor))
 				return (word + 1) & SEQUENCE_MASK;
 			break;				/* a new slot has no last one: anywhere */
 		case SEQUENCE_START_RANDOM:
@@ -367,7 +367,7 @@ next_place(uint64 *time, int *slot)
 static bool
 is_floor(uint64 time)
 {
-	return time == pg_atomic_read_u64(&shared->reserve.floor);
+	return time == pg_atomic_read_u64(&shared->mark.floor);
 }
 
 /*
@@ -430,7 +430,7 @@ report_timeout(uint64 time, TimestampTz now)
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.%s",
 					   wait_detail(time, now),
 					   snowflake_max_wait,
-					   is_floor(time) ? " Times before may have been used before the server was started, or were given up by snowflake_advance()." : ""),
+					   is_floor(time) ? " Earlier times may have been used before the server was started, or were given up by snowflake_advance()." : ""),
 			 wait_hint(why)));
 }
 
@@ -518,7 +518,7 @@ take_anywhere(uint64 want, int64 *first)
 		prepare();
 	require_number();			/* the registry may not be set any more */
 
-	steps_watch();
+	clock_steps_watch();
 	for (;;)
 	{
 		TimestampTz now;
@@ -555,7 +555,7 @@ take_anywhere(uint64 want, int64 *first)
 			slot = my.slot;
 		}
 
-		while (time <= latest && reserve_covers(time))
+		while (time <= latest && mark_covers(time))
 		{
 			uint64		count;
 
@@ -564,8 +564,8 @@ take_anywhere(uint64 want, int64 *first)
 			count = take(want, first);
 			if (count > 0)
 			{
-				if (unlikely(reserve_runs_out(time)))
-					reserve_ask(time);
+				if (unlikely(mark_runs_out(time)))
+					mark_ask(time);
 				note_drift(now);
 				if (my.looks_at_lease)
 					my.unit_start = PG_INT64_MAX;
@@ -574,10 +574,10 @@ take_anywhere(uint64 want, int64 *first)
 			next_place(&time, &slot);
 		}
 
-		if (time <= latest || !reserve_is_open())
+		if (time <= latest || !mark_is_open())
 		{
 			if (lease_covers(Min(time, latest)))
-				reserve_wait(Min(time, latest), &wait);
+				mark_wait(Min(time, latest), &wait);
 			else
 				lease_wait(Min(time, latest), &wait);
 		}

@@ -46,7 +46,7 @@
 #include "key_formats.h"
 #include "settings.h"
 
-PG_FUNCTION_INFO_V1(snowflake_check_key_format);
+PG_FUNCTION_INFO_V1(snowflake_key_formats_trigger);
 
 /* The table's columns. */
 enum
@@ -393,7 +393,7 @@ require_same_widths(Relation rel, const FormatRow *format)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("key formats \"%s\" and \"%s\" have the same prefix and not the same widths",
 							format->name, other->name),
-					 errdetail("Where the version is in a key with the prefix \"%s\" would depend on the format.",
+					 errdetail("The position of the version in keys with the prefix \"%s\" would depend on the format.",
 							   format->key.prefix),
 					 errhint("Give it another prefix.")));
 	}
@@ -404,7 +404,7 @@ require_same_widths(Relation rel, const FormatRow *format)
  * each statement, let all backends read the rows again.
  */
 Datum
-snowflake_check_key_format(PG_FUNCTION_ARGS)
+snowflake_key_formats_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	Relation	rel;
@@ -415,7 +415,7 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigdata->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("snowflake_check_key_format must be called as an AFTER trigger")));
+				 errmsg("snowflake_key_formats_trigger must be called as an AFTER trigger")));
 
 	rel = trigdata->tg_relation;
 	if (!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event))

@@ -61,7 +61,7 @@ route_number(int64 route, int64 tables)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("route " INT64_FORMAT " is out of range", route),
-				 errdetail("A route is not negative.")));
+				 errdetail("A route must not be negative.")));
 	return route % tables;
 }
 
@@ -99,7 +99,7 @@ getarg_count(FunctionCallInfo fcinfo, int argno, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("%s %d is out of range", name, count),
-				 errdetail("There has to be one at least.")));
+				 errdetail("It must be 1 or more.")));
 	return count;
 }
 
@@ -114,7 +114,7 @@ getarg_tables(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("too many tables"),
-				 errdetail("There may be %d in all databases.", PG_INT32_MAX)));
+				 errdetail("All databases together may have %d.", PG_INT32_MAX)));
 	return tables;
 }
 

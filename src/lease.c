@@ -4,7 +4,7 @@
  *		The node number of this server, where it is leased from a registry.
  *
  * What is leased is a number, until a deadline by the steady clock, and a
- * mark: IDs with this number may be issued only at times below.  registry.c
+ * mark: IDs with this number may be issued only at times below.  lease_fetch.c
  * gets both from the registry; here is what they mean to this server.
  *
  * There are two fences.  Past the deadline nothing is issued.  And nothing is
@@ -13,7 +13,7 @@
  * backend sleeps for an hour between looking at the deadline and taking an
  * ID, or a clock is wrong.
  *
- * The published limit (reserve.c) is below the mark, so backends that look at
+ * The published limit (mark.c) is below the mark, so backends that look at
  * that look at the mark too.  They read the limit first and the number then.
  * When the number changes, the worker
  *
@@ -58,7 +58,7 @@
 #include "compat.h"
 #include "home.h"
 #include "lease.h"
-#include "reserve.h"
+#include "mark.h"
 #include "utf8.h"
 
 #define TABLE		HOME_EXTENSION ".lease"
@@ -81,7 +81,7 @@ bool
 lease_covers(uint64 time)
 {
 	return !settings_need_lease() ||
-		time < reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark), false);
+		time < mark_to_time((int64) pg_atomic_read_u64(&shared->lease.mark), false);
 }
 
 TimestampTz
@@ -163,9 +163,9 @@ lease_wait(uint64 time, Wait *wait)
 	}
 
 	wait_begin(wait, WAIT_NODE);
-	ConditionVariablePrepareToSleep(&shared->reserve.changed);
+	ConditionVariablePrepareToSleep(&shared->mark.changed);
 	if (!lease_is_valid() || !lease_covers(time))
-		(void) ConditionVariableTimedSleep(&shared->reserve.changed,
+		(void) ConditionVariableTimedSleep(&shared->mark.changed,
 										   Min(left_ms, WAIT_SLICE_MS),
 										   wait_event(WAIT_NODE));
 	ConditionVariableCancelSleep();
@@ -264,10 +264,10 @@ lease_wanted_mark(void)
 	TimestampTz ts;
 	uint64		unit;
 
-	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &ts))
+	if (mark_last_time(&unit) && clock_timestamp_of_unit(unit, &ts))
 		from = Max(from, ts);
 	until = from + LEASE_TTL_US;
-	unit = reserve_time_of_mark(until + UNIX_EPOCH_US, true);
+	unit = mark_to_time(until + UNIX_EPOCH_US, true);
 	if (clock_timestamp_of_unit(unit, &ts))
 		until = Max(until, ts);
 	return until + UNIX_EPOCH_US;
@@ -328,7 +328,7 @@ lease_remember(void)
 	uint64		last;
 
 	current_grant(&grant);
-	(void) reserve_last_time(&last);
+	(void) mark_last_time(&last);
 	if (grant.node < 0 || grant.deadline == 0 ||
 		(strcmp(lease->remembered_token, lease->known_token) == 0 &&
 		 (last == lease->remembered_last ||
@@ -370,7 +370,7 @@ lease_remember_at_exit(void)
 
 /*
  * Go on with what was granted.  The same number with a higher floor is as good
- * as another number: somebody else had it in between.
+ * as another number: another server had it in between.
  */
 void
 lease_take(const Grant *grant)
@@ -396,7 +396,7 @@ lease_take(const Grant *grant)
 		note_remembered(&taken);
 		lease->floor = taken.floor;
 
-		reserve_begin_anew(taken.floor);
+		mark_begin_anew(taken.floor);
 		pg_atomic_write_u64(&lease->mark, (uint64) taken.mark);
 		pg_atomic_write_u32(&lease->node, (uint32) taken.node);
 		pg_write_barrier();
@@ -406,15 +406,15 @@ lease_take(const Grant *grant)
 
 	strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
 	lease_note_error("", "");
-	reserve_publish_again();
+	mark_publish_again();
 	pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
-	ConditionVariableBroadcast(&shared->reserve.changed);
+	ConditionVariableBroadcast(&shared->mark.changed);
 
 	if (is_new)
 		ereport(LOG,
 				(before < 0 || before == grant->node ?
 				 errmsg("this server has leased the snowflake node number %d", grant->node) :
-				 errmsg("this server has leased the snowflake node number %d, and is node %d no more",
+				 errmsg("this server has leased the snowflake node number %d and is no longer node %d",
 						grant->node, before)));
 }
 
@@ -432,7 +432,7 @@ lease_lose(const char *reason, const char *hint)
 	if (had || is_due)
 		ereport(WARNING,
 				(had ?
-				 errmsg("this server issues no more snowflake IDs as node %d", lease_node()) :
+				 errmsg("this server no longer issues snowflake IDs as node %d", lease_node()) :
 				 errmsg("could not lease a snowflake node number"),
 				 errdetail("%s%s", reason, alarm_left_out(left_out)),
 				 hint[0] != '\0' ? errhint("%s", hint) : 0));

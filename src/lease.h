@@ -15,7 +15,7 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * For who draws IDs
+ * For sessions that draw IDs
  */
 
 /* Is the number leased: not configured, and there is a registry? */

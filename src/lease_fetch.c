@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * registry.c
+ * lease_fetch.c
  *		Asking the registry for a node number, again and again.
  *
  * The registry is a database with the extension, whose snowflake_lease_node()
  * gives and renews numbers.  It is asked every RENEW_MS, over a link of its own
- * (link.c).  What it answers goes to lease.c.
+ * (registry_link.c).  What it answers goes to lease.c.
  *
  * The state is the worker's own.  The next worker begins anew, with the same
  * token.
@@ -26,7 +26,7 @@
 #include "alarm.h"
 #include "clock.h"
 #include "lease.h"
-#include "registry.h"
+#include "lease_fetch.h"
 
 #define RENEW_MS	3000
 
@@ -76,7 +76,7 @@ static struct
 static int64
 due(void)
 {
-	return registry_link.has_asked ? registry.ask_at : 0;
+	return lease_link.has_asked ? registry.ask_at : 0;
 }
 
 /*
@@ -96,7 +96,7 @@ failed(const char *reason)
 				(errmsg("could not renew the lease of the snowflake node number %d",
 						lease_node()),
 				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("IDs go on until %s.", timestamptz_to_str(lease_ends_at()))));
+				 errhint("The server can go on issuing IDs until %s.", timestamptz_to_str(lease_ends_at()))));
 	else
 		ereport(WARNING,
 				(errmsg("could not lease a snowflake node number"),
@@ -105,7 +105,7 @@ failed(const char *reason)
 }
 
 static void
-compose(Link *link, LinkRequest *request, bool is_first)
+build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 {
 	const char **values = request->values;
 	const char *held_token;
@@ -194,7 +194,7 @@ check_skew(const PGresult *answer)
  * The answer is there, and committed.
  */
 static void
-heed_answer(Link *link, const PGresult *answer, int64 now)
+handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 {
 	TimestampTz clock = clock_read();
 	bool		was_valid = lease_is_valid();
@@ -211,10 +211,10 @@ heed_answer(Link *link, const PGresult *answer, int64 now)
 
 	/* of a primary that another was promoted in place of */
 	timeline = text_value(answer, COL_TIMELINE);
-	if (link_is_outdated(registry.timeline, timeline))
+	if (registry_link_is_outdated(registry.timeline, timeline))
 	{
-		link_give_up(link, psprintf("it is on timeline %s, and was on %s before",
-									timeline, registry.timeline));
+		registry_link_give_up(link, psprintf("it is on timeline %s, and was on %s before",
+											 timeline, registry.timeline));
 		return;
 	}
 	strlcpy(registry.timeline, timeline, sizeof(registry.timeline));
@@ -244,7 +244,7 @@ heed_answer(Link *link, const PGresult *answer, int64 now)
 
 	if (!lease_fits(int_value(answer, COL_NODE)))
 	{
-		link_give_up(link, "it gives a node number that the layout has no room for");
+		registry_link_give_up(link, "it gives a node number that the layout has no room for");
 		return;
 	}
 	grant.node = (int) int_value(answer, COL_NODE);
@@ -263,21 +263,21 @@ heed_answer(Link *link, const PGresult *answer, int64 now)
 			ereport(WARNING,
 					(errmsg("the server's clock differs too much from others"),
 					 errdetail("%s%s", skew, alarm_left_out(left_out)),
-					 errhint("Set the server's clock. Snowflake IDs go on, since \"snowflake.clock_skew_action\" is \"warn\".")));
+					 errhint("Set the server's clock. The server goes on issuing snowflake IDs, since \"snowflake.clock_skew_action\" is \"warn\".")));
 	}
 }
 
 static void
-heed(Link *link, const PGresult *answer)
+handle_answer(RegistryLink *link, const PGresult *answer)
 {
 	int64		now = clock_read_steady();
 
 	if (PQresultStatus(answer) != PGRES_TUPLES_OK || PQntuples(answer) != 1)
 	{
-		link_give_up(link, PQresultErrorMessage(answer));
+		registry_link_give_up(link, PQresultErrorMessage(answer));
 		return;
 	}
-	heed_answer(link, answer, now);
+	handle_row(link, answer, now);
 
 	/* not when that has failed: then it asks again as soon as it may */
 	registry.ask_at = now + RENEW_MS * 1000;
@@ -287,9 +287,9 @@ static const LinkClient client = {
 	.is_used = lease_is_used,
 	.prepare = lease_recall,
 	.due = due,
-	.compose = compose,
-	.heed = heed,
+	.build = build_request,
+	.handle = handle_answer,
 	.failed = failed
 };
 
-Link		registry_link = {.client = &client};
+RegistryLink lease_link = {.client = &client};

@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
- * registry.h
+ * lease_fetch.h
  *		Asking the registry for a node number, again and again.
  *
  * For the background worker.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SNOWFLAKE_REGISTRY_H
-#define SNOWFLAKE_REGISTRY_H
+#ifndef SNOWFLAKE_LEASE_FETCH_H
+#define SNOWFLAKE_LEASE_FETCH_H
 
-#include "link.h"
+#include "registry_link.h"
 
 #pragma GCC visibility push(hidden)
 
-extern Link registry_link;
+extern RegistryLink lease_link;
 
 #pragma GCC visibility pop
 
-#endif							/* SNOWFLAKE_REGISTRY_H */
+#endif							/* SNOWFLAKE_LEASE_FETCH_H */

@@ -12,7 +12,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Who looks after the server is warned when less than this is left. */
+/* The log and snowflake_check() warn when less than this is left. */
 #define LIFETIME_WARNING_US	(365 * USECS_PER_DAY)
 
 /*

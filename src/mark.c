@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * reserve.c
+ * mark.c
  *		The durable mark: the time below which IDs may have been issued.
  *
  * The words of the slots are lost when the server stops, and the clock may be
@@ -12,17 +12,18 @@
  *
  * After a start, the mark is the floor: no ID is issued below it.
  *
- *	1. reserve_serve() reads the mark, raises the words to the floor, and
+ *	1. mark_serve() reads the mark, raises the words to the floor, and
  *	   publishes it as the limit: nothing can be issued yet.
  *	2. A backend that is about to draw at or near the limit asks for that time.
  *	   The worker writes a mark reserve_window above it and commits, with the
- *	   synchronous standbys if there are.
- *	3. Only after that it publishes the new limit and wakes who waits.
+ *	   synchronous standbys if there are any.
+ *	3. Only after that it publishes the new limit and wakes the sessions that
+ *	   wait.
  *
  * A crash before the commit leaves the old mark or the new one, but no ID was
  * issued that needs the new one.  A crash after it loses up to reserve_window
- * of time that was reserved and not used.  Nobody draws, nobody asks: an
- * idle server writes nothing.
+ * of time that was reserved and not used.  The mark is raised only when a
+ * session asks for it: an idle server writes nothing.
  *
  * The WAL record of the mark precedes those of all rows with IDs below it.
  * Hence whatever brings the rows to another place by way of the WAL (a
@@ -67,7 +68,7 @@
 #include "compat.h"
 #include "home.h"
 #include "lifetime.h"
-#include "reserve.h"
+#include "mark.h"
 #include "settings.h"
 
 #define MARK		HOME_EXTENSION ".mark"
@@ -101,7 +102,7 @@ mark_of_time(uint64 time)
  * with this layout and epoch.
  */
 uint64
-reserve_time_of_mark(int64 mark, bool ceil)
+mark_to_time(int64 mark, bool ceil)
 {
 	int64		us = clock_since_epoch(mark - UNIX_EPOCH_US);
 	int64		unit;
@@ -128,21 +129,21 @@ window_units(void)
 static void
 wake_worker(void)
 {
-	wait_wake_worker(&shared->reserve.requested);
+	wait_wake_worker(&shared->mark.requested);
 }
 
 void
-reserve_ask(uint64 time)
+mark_ask(uint64 time)
 {
-	shmem_raise(&shared->reserve.wanted, time);
+	shmem_raise(&shared->mark.wanted, time);
 	wake_worker();
 }
 
 WorkerState
-reserve_worker_state(char **detail, char **hint)
+mark_worker_state(char **detail, char **hint)
 {
-	Reserve    *reserve = &shared->reserve;
-	uint32		worker = pg_atomic_read_u32(&reserve->worker);
+	Mark	   *state = &shared->mark;
+	uint32		worker = pg_atomic_read_u32(&state->worker);
 	char		error[WORKER_ERROR_SIZE];
 	char		error_hint[WORKER_ERROR_SIZE];
 	PGPROC	   *proc;
@@ -150,8 +151,8 @@ reserve_worker_state(char **detail, char **hint)
 	const char *type;
 
 	LWLockAcquire(shared->lock, LW_SHARED);
-	strlcpy(error, reserve->error, sizeof(error));
-	strlcpy(error_hint, reserve->hint, sizeof(error_hint));
+	strlcpy(error, state->error, sizeof(error));
+	strlcpy(error_hint, state->hint, sizeof(error_hint));
 	LWLockRelease(shared->lock);
 
 	if (error[0] != '\0')
@@ -159,12 +160,12 @@ reserve_worker_state(char **detail, char **hint)
 		*detail = psprintf("The background worker failed in database \"%s\": %s",
 						   snowflake_database, error);
 		*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
-						"Mend the cause; the worker tries again by itself when an ID is asked for.");
+						"Mend the cause. The background worker tries again when a session asks for an ID.");
 		return WORKER_FAILS;
 	}
 	if (worker == (uint32) -1)
 	{
-		*detail = pstrdup("The background worker \"snowflake worker\" is not running.");
+		*detail = pstrdup("The background worker \"snowflake mark writer\" is not running.");
 		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
 		return WORKER_ABSENT;
 	}
@@ -178,7 +179,7 @@ reserve_worker_state(char **detail, char **hint)
 		psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
 				 proc->pid, snowflake_database, type,
 				 pgstat_get_wait_event(wait));
-	*hint = pstrdup("It writes the mark and commits, with the synchronous standbys if there are.");
+	*hint = pstrdup("The background worker writes the mark, commits, and waits for the synchronous standbys, if there are any.");
 	return wait == wait_event_worker() ? WORKER_SLEEPS : WORKER_WORKS;
 }
 
@@ -188,13 +189,13 @@ reserve_worker_state(char **detail, char **hint)
 static void
 report(const char *message)
 {
-	bool		final = shared->reserve.error_final;
+	bool		final = shared->mark.error_final;
 	char	   *detail;
 	char	   *hint;
 
 	ConditionVariableCancelSleep();
 
-	(void) reserve_worker_state(&detail, &hint);
+	(void) mark_worker_state(&detail, &hint);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("%s", message),
@@ -206,16 +207,16 @@ report(const char *message)
 }
 
 void
-reserve_wait(uint64 time, Wait *wait)
+mark_wait(uint64 time, Wait *wait)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
 	int64		ms;
 	uint64		left_out;
 
 	CHECK_FOR_INTERRUPTS();
-	reserve_ask(time);
-	if (left_ms <= 0 || reserve->error_final)
+	mark_ask(time);
+	if (left_ms <= 0 || state->error_final)
 	{
 		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
 		report("cannot generate a snowflake ID: the durable mark could not be raised");
@@ -226,7 +227,7 @@ reserve_wait(uint64 time, Wait *wait)
 		char	   *detail;
 		char	   *hint;
 
-		(void) reserve_worker_state(&detail, &hint);
+		(void) mark_worker_state(&detail, &hint);
 		ereport(LOG,
 				(errmsg("process %d still waits for the durable mark, to draw a snowflake ID, after " INT64_FORMAT " ms",
 						MyProcPid, ms),
@@ -235,9 +236,9 @@ reserve_wait(uint64 time, Wait *wait)
 	}
 
 	wait_begin(wait, WAIT_MARK);
-	ConditionVariablePrepareToSleep(&reserve->changed);
-	if (!reserve_covers(time))
-		(void) ConditionVariableTimedSleep(&reserve->changed,
+	ConditionVariablePrepareToSleep(&state->changed);
+	if (!mark_covers(time))
+		(void) ConditionVariableTimedSleep(&state->changed,
 										   Min(left_ms, WAIT_SLICE_MS),
 										   wait_event(WAIT_MARK));
 	ConditionVariableCancelSleep();
@@ -245,7 +246,7 @@ reserve_wait(uint64 time, Wait *wait)
 }
 
 void
-reserve_wait_for_worker(instr_time since, const char *failure)
+mark_wait_for_worker(instr_time since, const char *failure)
 {
 	instr_time	waited;
 	int64		left_ms;
@@ -256,25 +257,25 @@ reserve_wait_for_worker(instr_time since, const char *failure)
 	wake_worker();
 	if (left_ms <= 0)
 		report(failure);
-	(void) ConditionVariableTimedSleep(&shared->reserve.changed,
+	(void) ConditionVariableTimedSleep(&shared->mark.changed,
 									   Min(left_ms, WAIT_SLICE_MS),
 									   wait_event(WAIT_MARK));
 }
 
 void
-reserve_advance(uint64 floor)
+mark_advance(uint64 floor)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
-	ConditionVariablePrepareToSleep(&reserve->changed);
+	ConditionVariablePrepareToSleep(&state->changed);
 	PG_TRY();
 	{
-		while (pg_atomic_read_u64(&reserve->advanced) < floor)
+		while (pg_atomic_read_u64(&state->advanced) < floor)
 		{
-			shmem_raise(&reserve->advance_to, floor);
-			reserve_wait_for_worker(since, MARK_FAILURE);
+			shmem_raise(&state->advance_to, floor);
+			mark_wait_for_worker(since, MARK_FAILURE);
 		}
 	}
 	PG_FINALLY();
@@ -282,7 +283,7 @@ reserve_advance(uint64 floor)
 		uint64		mine = floor;
 
 		/* what failed, or was cancelled, is not to be done later */
-		(void) pg_atomic_compare_exchange_u64(&reserve->advance_to, &mine, 0);
+		(void) pg_atomic_compare_exchange_u64(&state->advance_to, &mine, 0);
 	}
 	PG_END_TRY();
 	ConditionVariableCancelSleep();
@@ -292,27 +293,27 @@ reserve_advance(uint64 floor)
  * Returns false when there was nothing to accept.
  */
 bool
-reserve_accept(void)
+mark_accept(void)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 	instr_time	since;
 
-	if (pg_atomic_read_u64(&reserve->limit) != 0)
+	if (pg_atomic_read_u64(&state->limit) != 0)
 		return false;
 
 	INSTR_TIME_SET_CURRENT(since);
-	ConditionVariablePrepareToSleep(&reserve->changed);
+	ConditionVariablePrepareToSleep(&state->changed);
 	PG_TRY();
 	{
-		while (pg_atomic_read_u64(&reserve->limit) == 0)
+		while (pg_atomic_read_u64(&state->limit) == 0)
 		{
-			pg_atomic_write_u32(&reserve->accept, 1);
-			reserve_wait_for_worker(since, MARK_FAILURE);
+			pg_atomic_write_u32(&state->accept, 1);
+			mark_wait_for_worker(since, MARK_FAILURE);
 		}
 	}
 	PG_FINALLY();
 	{
-		pg_atomic_write_u32(&reserve->accept, 0);
+		pg_atomic_write_u32(&state->accept, 0);
 	}
 	PG_END_TRY();
 	ConditionVariableCancelSleep();
@@ -323,12 +324,12 @@ reserve_accept(void)
  * The words are read first: a closed one is of no meaning.
  */
 bool
-reserve_last_time(uint64 *time)
+mark_last_time(uint64 *time)
 {
 	*time = 0;
 	for (int i = 0; i < shared->nslots; i++)
 		*time = Max(*time, pg_atomic_read_u64(&SLOT(i)->word) >> SEQUENCE_BITS);
-	return reserve_is_open();
+	return mark_is_open();
 }
 
 /*
@@ -337,13 +338,13 @@ reserve_last_time(uint64 *time)
  * it goes by this machine's clock.
  */
 TimestampTz
-reserve_issued_until(void)
+mark_issued_until(void)
 {
-	int64		mark = (int64) pg_atomic_read_u64(&shared->reserve.mark);
+	int64		mark = (int64) pg_atomic_read_u64(&shared->mark.mark);
 	uint64		last;
 	TimestampTz ts;
 
-	if (!reserve_last_time(&last) || !clock_timestamp_of_unit(last + 1, &ts))
+	if (!mark_last_time(&last) || !clock_timestamp_of_unit(last + 1, &ts))
 	{
 		ts = mark - UNIX_EPOCH_US;
 		if (mark == 0 || !IS_VALID_TIMESTAMP(ts))
@@ -353,11 +354,11 @@ reserve_issued_until(void)
 }
 
 bool
-reserve_is_home(Oid database)
+mark_is_home(Oid database)
 {
 	const char *name;
 
-	if (shared == NULL || !shared->reserve.mark_found)
+	if (shared == NULL || !shared->mark.mark_found)
 		return false;
 	name = get_database_name(database);
 	return name != NULL && strcmp(name, snowflake_database) == 0;
@@ -368,9 +369,9 @@ reserve_is_home(Oid database)
  */
 
 bool
-reserve_note_error(const ErrorData *edata)
+mark_note_error(const ErrorData *edata)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 	TimestampTz now = GetCurrentTimestamp();
 	char		error[WORKER_ERROR_SIZE];
 	bool		is_new;
@@ -381,25 +382,25 @@ reserve_note_error(const ErrorData *edata)
 	error[pg_mbcliplen(error, (int) strlen(error), sizeof(error) - 1)] = '\0';
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	strlcpy(reserve->error, error, sizeof(reserve->error));
-	strlcpy(reserve->hint, edata->hint ? edata->hint : "", sizeof(reserve->hint));
-	reserve->error_final = edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR;
-	is_new = strcmp(reserve->last_error, reserve->error) != 0;
-	strlcpy(reserve->last_error, reserve->error, sizeof(reserve->last_error));
-	reserve->last_error_at = now;
+	strlcpy(state->error, error, sizeof(state->error));
+	strlcpy(state->hint, edata->hint ? edata->hint : "", sizeof(state->hint));
+	state->error_final = edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR;
+	is_new = strcmp(state->last_error, state->error) != 0;
+	strlcpy(state->last_error, state->error, sizeof(state->last_error));
+	state->last_error_at = now;
 	LWLockRelease(shared->lock);
-	ConditionVariableBroadcast(&reserve->changed);
+	ConditionVariableBroadcast(&state->changed);
 	return is_new;
 }
 
 static void
 clear_error(void)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	reserve->error[0] = '\0';
-	reserve->error_final = false;
+	state->error[0] = '\0';
+	state->error_final = false;
 	LWLockRelease(shared->lock);
 }
 
@@ -410,7 +411,7 @@ clear_error(void)
 static int64
 write_mark(uint64 time)
 {
-	int64		mark = mark_of_time(Max(time, pg_atomic_read_u64(&shared->reserve.limit)));
+	int64		mark = mark_of_time(Max(time, pg_atomic_read_u64(&shared->mark.limit)));
 
 	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, $1)) FROM " MARK,
 				 INT8OID, Int64GetDatum(mark), InvalidOid, (Datum) 0) != 1)
@@ -507,7 +508,7 @@ check_recorded(bool accept)
 				 errhint("Set \"snowflake.database\" to \"%s\" and restart the server. To begin anew in another database, run ALTER DATABASE %s RESET " RECORDED " and call snowflake_advance() with the largest ID there is.",
 						 database, quote_identifier(database))));
 
-	shared->reserve.mark_found = true;
+	shared->mark.mark_found = true;
 	layout_text = TextDatumGetCString(home_result(2));
 	epoch = DatumGetTimestampTz(home_result(3));
 	if (epoch == snowflake_epoch &&
@@ -526,7 +527,7 @@ check_recorded(bool accept)
 						pstrdup(timestamptz_to_str(epoch)),
 						snowflake_layout_text,
 						pstrdup(timestamptz_to_str(snowflake_epoch))),
-				 errhint("Configure what is recorded and restart the server, or, when the IDs of both cannot meet, call snowflake_accept_layout().")));
+				 errhint("Configure what is recorded and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().")));
 
 	record();
 	ereport(LOG,
@@ -560,7 +561,7 @@ raise_words(uint64 floor)
 {
 	for (int i = 0; i < shared->nslots; i++)
 		shmem_raise(&SLOT(i)->word, (floor << SEQUENCE_BITS) - 1);
-	shmem_raise(&shared->reserve.floor, floor);
+	shmem_raise(&shared->mark.floor, floor);
 }
 
 /*
@@ -570,23 +571,23 @@ raise_words(uint64 floor)
 static void
 publish(int64 mark)
 {
-	Reserve    *reserve = &shared->reserve;
-	uint64		limit = reserve_time_of_mark(mark, false);
+	Mark	   *state = &shared->mark;
+	uint64		limit = mark_to_time(mark, false);
 
 	if (settings_need_lease())
 		limit = Min(limit,
-					reserve_time_of_mark((int64) pg_atomic_read_u64(&shared->lease.mark),
-										 false));
-	limit = Max(Max(limit, pg_atomic_read_u64(&reserve->limit)), 1);
+					mark_to_time((int64) pg_atomic_read_u64(&shared->lease.mark),
+								 false));
+	limit = Max(Max(limit, pg_atomic_read_u64(&state->limit)), 1);
 
-	pg_atomic_write_u64(&reserve->mark, (uint64) mark);
-	pg_atomic_write_u64(&reserve->renew_at,
+	pg_atomic_write_u64(&state->mark, (uint64) mark);
+	pg_atomic_write_u64(&state->renew_at,
 						limit > MAX_TIME ? PG_UINT64_MAX :
 						limit - Min(limit, window_units() / 2));
 	pg_write_barrier();
-	pg_atomic_write_u64(&reserve->limit, limit);
+	pg_atomic_write_u64(&state->limit, limit);
 	clear_error();
-	ConditionVariableBroadcast(&reserve->changed);
+	ConditionVariableBroadcast(&state->changed);
 }
 
 /*
@@ -594,10 +595,10 @@ publish(int64 mark)
  * that is for recover() to begin.
  */
 void
-reserve_publish_again(void)
+mark_publish_again(void)
 {
-	if (reserve_is_open())
-		publish((int64) pg_atomic_read_u64(&shared->reserve.mark));
+	if (mark_is_open())
+		publish((int64) pg_atomic_read_u64(&shared->mark.mark));
 }
 
 /*
@@ -606,10 +607,10 @@ reserve_publish_again(void)
  * one.
  */
 void
-reserve_begin_anew(int64 floor_mark)
+mark_begin_anew(int64 floor_mark)
 {
-	uint64		floor = Max(pg_atomic_read_u64(&shared->reserve.limit),
-							reserve_time_of_mark(floor_mark, true));
+	uint64		floor = Max(pg_atomic_read_u64(&shared->mark.limit),
+							mark_to_time(floor_mark, true));
 
 	raise_words(Max(floor, 1));
 }
@@ -622,16 +623,16 @@ reserve_begin_anew(int64 floor_mark)
 static void
 warn_of_end(uint64 time)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 	int64		left = lifetime_left(time);
 	int64		unit = snowflake_layout.unit_us;
 	uint64		day = (uint64) ((USECS_PER_DAY + unit - 1) / unit);
 
 	if (left >= LIFETIME_WARNING_US ||
-		(reserve->warned != 0 && time < reserve->warned + day))
+		(state->warned != 0 && time < state->warned + day))
 		return;
 
-	reserve->warned = time;
+	state->warned = time;
 	ereport(WARNING,
 			(errmsg("the lifetime of the snowflake layout ends in less than a year"),
 			 errdetail("%s Days left: %d. After that no ID can be drawn.",
@@ -662,7 +663,7 @@ recover(bool asked, bool accept)
 	if (found)
 	{
 		mark = read_mark();
-		pg_atomic_write_u64(&shared->reserve.mark, (uint64) mark);
+		pg_atomic_write_u64(&shared->mark.mark, (uint64) mark);
 	}
 	recorded = check_recorded(accept);
 	if (recorded && !found)
@@ -678,7 +679,7 @@ recover(bool asked, bool accept)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("there is a durable mark in database \"%s\", but layout and epoch are not recorded with it",
 						snowflake_database),
-				 errhint("When the mark is of this server, and its layout and epoch are as they were, call snowflake_accept_layout().")));
+				 errhint("If the mark is of this server, and layout and epoch are what they were, call snowflake_accept_layout().")));
 	if (!recorded)
 	{
 		if (!asked)
@@ -689,28 +690,28 @@ recover(bool asked, bool accept)
 		set_up_home();
 	}
 	home_commit();
-	shared->reserve.mark_found = true;
+	shared->mark.mark_found = true;
 
-	floor = Max(reserve_time_of_mark(mark, true), 1);
+	floor = Max(mark_to_time(mark, true), 1);
 	raise_words(floor);
 	publish(mark);
 	return true;
 }
 
 bool
-reserve_is_asked(void)
+mark_is_asked(void)
 {
-	return pg_atomic_read_u32(&shared->reserve.requested) != 0;
+	return pg_atomic_read_u32(&shared->mark.requested) != 0;
 }
 
 /*
- * Do what is asked for.  Raises an ERROR when it cannot be done; then who
- * still waits asks again.
+ * Do what is asked for.  Raises an ERROR when it cannot be done; then
+ * sessions that still wait ask again.
  */
 void
-reserve_serve(void)
+mark_serve(void)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 	bool		asked;
 	bool		accept;
 	uint64		wanted;
@@ -718,18 +719,18 @@ reserve_serve(void)
 	int64		mark;
 
 	/* first, so that what is asked from here on is not lost */
-	asked = pg_atomic_exchange_u32(&reserve->requested, 0) != 0;
-	wanted = pg_atomic_exchange_u64(&reserve->wanted, 0);
-	floor = pg_atomic_exchange_u64(&reserve->advance_to, 0);
-	accept = pg_atomic_exchange_u32(&reserve->accept, 0) != 0;
+	asked = pg_atomic_exchange_u32(&state->requested, 0) != 0;
+	wanted = pg_atomic_exchange_u64(&state->wanted, 0);
+	floor = pg_atomic_exchange_u64(&state->advance_to, 0);
+	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
 
 	if (asked)
 		clear_error();
 
-	if (pg_atomic_read_u64(&reserve->limit) == 0 && !recover(asked, accept))
+	if (pg_atomic_read_u64(&state->limit) == 0 && !recover(asked, accept))
 		return;
 
-	if (wanted > 0 && reserve_runs_out(wanted))
+	if (wanted > 0 && mark_runs_out(wanted))
 	{
 		home_begin("raising the durable mark");
 		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
@@ -738,13 +739,13 @@ reserve_serve(void)
 		publish(mark);
 	}
 
-	if (floor > pg_atomic_read_u64(&reserve->advanced))
+	if (floor > pg_atomic_read_u64(&state->advanced))
 	{
 		home_begin("raising the durable mark for snowflake_advance()");
 		mark = write_mark(floor);
 		home_commit();
 		raise_words(floor);
-		pg_atomic_write_u64(&reserve->advanced, floor);
+		pg_atomic_write_u64(&state->advanced, floor);
 		publish(mark);
 	}
 }
@@ -756,13 +757,13 @@ reserve_serve(void)
  * neither for the disk, nor for a standby, nor for a lock.
  */
 void
-reserve_close(void)
+mark_close(void)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 	RangeVar   *name;
 	uint64		last = 0;
 
-	if (pg_atomic_read_u64(&reserve->limit) == 0)
+	if (pg_atomic_read_u64(&state->limit) == 0)
 		return;
 
 	AbortOutOfAnyTransaction();
@@ -774,11 +775,11 @@ reserve_close(void)
 											NULL, NULL)))
 	{
 		/*
-		 * From here on nobody draws: not who looks at the limit, and not who
-		 * has looked at it before, since no compare-and-swap expects a closed
-		 * word.
+		 * From here on no backend draws: neither one that looks at the limit,
+		 * nor one that has looked at it before, since no compare-and-swap
+		 * expects a closed word.
 		 */
-		pg_atomic_write_u64(&reserve->limit, 0);
+		pg_atomic_write_u64(&state->limit, 0);
 		for (int i = 0; i < shared->nslots; i++)
 		{
 			uint64		word = pg_atomic_exchange_u64(&SLOT(i)->word, SLOT_CLOSED);
@@ -790,7 +791,7 @@ reserve_close(void)
 		home_run("SELECT setval('" MARK "', $1) FROM " MARK
 				 " WHERE last_value = $2",
 				 INT8OID, Int64GetDatum(mark_of_time(last + 1)),
-				 INT8OID, Int64GetDatum((int64) pg_atomic_read_u64(&reserve->mark)));
+				 INT8OID, Int64GetDatum((int64) pg_atomic_read_u64(&state->mark)));
 	}
 	SPI_finish();
 	PopActiveSnapshot();

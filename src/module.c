@@ -23,8 +23,8 @@
 #include "generator.h"
 #include "home.h"
 #include "lease.h"
+#include "mark.h"
 #include "pgedge.h"
-#include "reserve.h"
 #include "settings.h"
 #include "shmem.h"
 #include "worker.h"
@@ -108,13 +108,13 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 
 	if (access != OAT_DROP)
 		return;
-	if (classId == DatabaseRelationId && reserve_is_home(objectId))
+	if (classId == DatabaseRelationId && mark_is_home(objectId))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot drop database \"%s\": it holds the durable mark of this server's snowflake IDs",
 						snowflake_database),
 				 errhint("Remove \"snowflake\" from \"shared_preload_libraries\" and restart the server first.")));
-	if (classId == ExtensionRelationId && reserve_is_home(MyDatabaseId) &&
+	if (classId == ExtensionRelationId && mark_is_home(MyDatabaseId) &&
 		objectId == get_extension_oid(HOME_EXTENSION, true))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -129,7 +129,7 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 static const char *
 show_issued_until(void)
 {
-	return shared == NULL ? "" : timestamptz_to_str(reserve_issued_until());
+	return shared == NULL ? "" : timestamptz_to_str(mark_issued_until());
 }
 
 void
@@ -149,7 +149,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
-	/* Allowed, for who wants to scatter IDs, but not by accident. */
+	/* Allowed, to scatter IDs, but not by accident. */
 	if (layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_TIME))
 		ereport(WARNING,
 				(errmsg("snowflake IDs of a session will not increase"),

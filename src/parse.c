@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * reading.c
+ * parse.c
  *		The SQL-callable functions that read IDs: with this server's layout and
  *		epoch, or with those of another generator.
  *
@@ -16,7 +16,7 @@
 #include "utils/tuplestore.h"
 
 #include "clock.h"
-#include "reading.h"
+#include "parse.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_parse);
@@ -38,7 +38,7 @@ typedef struct Cache
 } Cache;
 
 Meaning
-reading_own(void)
+parse_own(void)
 {
 	Meaning		own = {
 		.layout = &snowflake_layout,
@@ -50,7 +50,7 @@ reading_own(void)
 }
 
 Meaning
-reading_by_dialect(const Dialect *dialect, const Layout *layout)
+parse_by_dialect(const Dialect *dialect, const Layout *layout)
 {
 	Meaning		meaning = {
 		.layout = layout,
@@ -98,7 +98,7 @@ id_field(const Meaning *meaning, int64 id, LayoutField field)
 }
 
 void
-reading_check_by(const Meaning *meaning, int64 id)
+parse_check_by(const Meaning *meaning, int64 id)
 {
 	int64		max_id = layout_max_id(meaning->layout);
 
@@ -117,11 +117,11 @@ reading_check_by(const Meaning *meaning, int64 id)
 }
 
 int64
-reading_check(int64 id)
+parse_check(int64 id)
 {
-	Meaning		own = reading_own();
+	Meaning		own = parse_own();
 
-	reading_check_by(&own, id);
+	parse_check_by(&own, id);
 	return id;
 }
 
@@ -130,9 +130,9 @@ Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
 {
 	int64		id = PG_GETARG_INT64(0);
-	Meaning		own = reading_own();
+	Meaning		own = parse_own();
 
-	reading_check_by(&own, id);
+	parse_check_by(&own, id);
 	PG_RETURN_TIMESTAMPTZ(id_timestamp(&own, id));
 }
 
@@ -171,7 +171,7 @@ is_cached(const Cache *cache, const text *arg)
 }
 
 void
-reading_layout(const char *layout_text, Layout *layout)
+parse_layout(const char *layout_text, Layout *layout)
 {
 	const Dialect *dialect = dialect_find(layout_text);
 	LayoutError error;
@@ -196,12 +196,12 @@ fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *source,
 	if (cache->source != NULL)
 		pfree(cache->source);
 	cache->source = NULL;
-	reading_layout(layout_text, &cache->layout);
+	parse_layout(layout_text, &cache->layout);
 	cache->source = MemoryContextStrdup(fcinfo->flinfo->fn_mcxt, source);
 }
 
 const Dialect *
-reading_dialect(const char *name)
+parse_dialect(const char *name)
 {
 	const Dialect *found = dialect_find(name);
 	StringInfoData names;
@@ -223,7 +223,7 @@ reading_dialect(const char *name)
 }
 
 TimestampTz
-reading_epoch(FunctionCallInfo fcinfo, int argno)
+parse_epoch(FunctionCallInfo fcinfo, int argno)
 {
 	TimestampTz epoch = PG_GETARG_TIMESTAMPTZ(argno);
 
@@ -244,7 +244,7 @@ parse(FunctionCallInfo fcinfo, const Cache *cache, const Meaning *meaning)
 	Datum		values[4];
 	bool		nulls[4] = {false};
 
-	reading_check_by(meaning, id);
+	parse_check_by(meaning, id);
 	values[0] = TimestampTzGetDatum(id_timestamp(meaning, id));
 	values[1] = id_field(meaning, id, FIELD_NODE);
 	values[2] = id_field(meaning, id, FIELD_WORKER);
@@ -257,7 +257,7 @@ parse(FunctionCallInfo fcinfo, const Cache *cache, const Meaning *meaning)
 Datum
 snowflake_parse(PG_FUNCTION_ARGS)
 {
-	Meaning		own = reading_own();
+	Meaning		own = parse_own();
 
 	return parse(fcinfo, get_cache(fcinfo), &own);
 }
@@ -272,10 +272,10 @@ snowflake_parse_dialect(PG_FUNCTION_ARGS)
 
 	if (!is_cached(cache, arg))
 	{
-		cache->dialect = reading_dialect(text_to_cstring(arg));
+		cache->dialect = parse_dialect(text_to_cstring(arg));
 		fill_cache(fcinfo, cache, cache->dialect->name, cache->dialect->layout);
 	}
-	meaning = reading_by_dialect(cache->dialect, &cache->layout);
+	meaning = parse_by_dialect(cache->dialect, &cache->layout);
 	return parse(fcinfo, cache, &meaning);
 }
 
@@ -284,7 +284,7 @@ Datum
 snowflake_parse_layout(PG_FUNCTION_ARGS)
 {
 	text	   *arg = PG_GETARG_TEXT_PP(1);
-	TimestampTz epoch = reading_epoch(fcinfo, 2);
+	TimestampTz epoch = parse_epoch(fcinfo, 2);
 	Cache	   *cache = get_cache(fcinfo);
 	Meaning		meaning = {.layout = &cache->layout};
 

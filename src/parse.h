@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * reading.h
+ * parse.h
  *		What the functions that take an ID share.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SNOWFLAKE_READING_H
-#define SNOWFLAKE_READING_H
+#ifndef SNOWFLAKE_PARSE_H
+#define SNOWFLAKE_PARSE_H
 
 #include "fmgr.h"
 #include "utils/timestamp.h"
@@ -17,7 +17,7 @@
 #pragma GCC visibility push(hidden)
 
 /* The ID, or an ERROR when it is none of this server's layout. */
-extern int64 reading_check(int64 id);
+extern int64 parse_check(int64 id);
 
 /* What the bits of an ID mean. */
 typedef struct Meaning
@@ -29,21 +29,21 @@ typedef struct Meaning
 } Meaning;
 
 /* As this server's, and as those of a dialect, whose layout was parsed. */
-extern Meaning reading_own(void);
-extern Meaning reading_by_dialect(const Dialect *dialect,
-								  const Layout *layout);
+extern Meaning parse_own(void);
+extern Meaning parse_by_dialect(const Dialect *dialect,
+								const Layout *layout);
 
 /* Raise an ERROR for an ID that is none of the layout. */
-extern void reading_check_by(const Meaning *meaning, int64 id);
+extern void parse_check_by(const Meaning *meaning, int64 id);
 
 /*
  * What arguments say: the dialect of a name, a layout, an epoch; or an ERROR
  * that has all the names, or the reason.
  */
-extern const Dialect *reading_dialect(const char *name);
-extern void reading_layout(const char *layout_text, Layout *layout);
-extern TimestampTz reading_epoch(FunctionCallInfo fcinfo, int argno);
+extern const Dialect *parse_dialect(const char *name);
+extern void parse_layout(const char *layout_text, Layout *layout);
+extern TimestampTz parse_epoch(FunctionCallInfo fcinfo, int argno);
 
 #pragma GCC visibility pop
 
-#endif							/* SNOWFLAKE_READING_H */
+#endif							/* SNOWFLAKE_PARSE_H */

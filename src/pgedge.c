@@ -25,7 +25,7 @@
 #include "pgedge.h"
 
 #define HOW_TO_MOVE \
-	"The steps are in README.md, under \"Coming from pgEdge's extension of the same name\"."
+	"The steps are in docs/converting.md, under \"Coming from pgEdge's extension of the same name\"."
 
 /*
  * Is the extension "snowflake" of this database pgEdge's?  It has a function

@@ -3,7 +3,7 @@
  * ranges.c
  *		The IDs of a period: arithmetic, and the SQL functions for it.
  *
- * How the planner sees these functions is in support.c.
+ * How the planner sees these functions is in ranges_support.c.
  *
  *-------------------------------------------------------------------------
  */

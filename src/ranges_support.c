@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * support.c
+ * ranges_support.c
  *		What the planner is told about the functions: planner support.
  *
  * "id <@ period" is not something an index, a partition or a histogram knows.

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
- * link.c
+ * registry_link.c
  *		A connection to the registry, over which one thing at a time is asked.
  *
  * The registry is the database that snowflake.registry says.  What is asked
  * there, when, and what the answer means is up to the link's client.
  *
- * All is asynchronous: link_serve() does what can be done without waiting, so
+ * All is asynchronous: registry_link_serve() does what can be done without waiting, so
  * that a registry that hangs keeps the worker from nothing else.  (But for one
  * thing: libpq looks host names up by the system's resolver, which waits.)  An
  * attempt that takes longer than LINK_ATTEMPT_MS is given up.  Of several
  * hosts each attempt takes the next one, which libpq does only where one
  * fails, and not where one hangs.
  *
- * A link is LINK_RESTING whenever its client composes a request or heeds an
+ * A link is LINK_RESTING whenever its client builds a request or handles an
  * answer, so an ERROR there leaves it with an idle connection or none.
  *
  * Locking: none.  A link is the worker's own.  Where the worker ends, so does
@@ -24,20 +24,20 @@
 #include "postgres.h"
 
 #include "clock.h"
-#include "link.h"
+#include "registry_link.h"
 #include "settings.h"
 
 #define RETRY_MS	1000
 
 static void
-rest(Link *link, int64 ms)
+rest(RegistryLink *link, int64 ms)
 {
 	link->state = LINK_RESTING;
 	link->until = clock_read_steady() + ms * 1000;
 }
 
 static void
-disconnect(Link *link)
+disconnect(RegistryLink *link)
 {
 	PQfinish(link->conn);
 	link->conn = NULL;
@@ -45,7 +45,7 @@ disconnect(Link *link)
 }
 
 static void
-forget_answer(Link *link)
+forget_answer(RegistryLink *link)
 {
 	PQclear(link->answer);
 	link->answer = NULL;
@@ -55,7 +55,7 @@ forget_answer(Link *link)
  * It did not work this time.
  */
 void
-link_give_up(Link *link, const char *reason)
+registry_link_give_up(RegistryLink *link, const char *reason)
 {
 	int			length = strlen(reason);
 	char	   *copy;
@@ -108,7 +108,7 @@ count_elements(const char *list)
  * one of the hosts.
  */
 static void
-begin_to_connect(Link *link)
+begin_to_connect(RegistryLink *link)
 {
 	const char *keywords[64];
 	const char *values[64];
@@ -121,7 +121,7 @@ begin_to_connect(Link *link)
 	{
 		/* cannot be: it was checked when it was set */
 		PQfreemem(error);
-		link_give_up(link, "\"snowflake.registry\" is not valid");
+		registry_link_give_up(link, "\"snowflake.registry\" is not valid");
 		return;
 	}
 
@@ -159,12 +159,12 @@ begin_to_connect(Link *link)
 	link->conn = PQconnectStartParams(keywords, values, 0);
 	if (link->conn == NULL)
 	{
-		link_give_up(link, "out of memory");
+		registry_link_give_up(link, "out of memory");
 		return;
 	}
 	if (PQstatus(link->conn) == CONNECTION_BAD)
 	{
-		link_give_up(link, PQerrorMessage(link->conn));
+		registry_link_give_up(link, PQerrorMessage(link->conn));
 		return;
 	}
 	link->state = LINK_CONNECTING;
@@ -178,18 +178,18 @@ ignore_notice(void *arg, const char *message)
 }
 
 static void
-ask(Link *link)
+ask(RegistryLink *link)
 {
 	LinkRequest request = {0};
 
-	forget_answer(link);		/* that an ERROR kept from being heeded */
+	forget_answer(link);		/* that an ERROR kept from being handled */
 	link->sent_at = clock_read_steady();
-	link->client->compose(link, &request, !link->has_asked);
+	link->client->build(link, &request, !link->has_asked);
 	Assert(request.nparams <= LINK_MAX_PARAMS);
 	if (PQsendQueryParams(link->conn, request.sql, request.nparams, NULL,
 						  request.values, NULL, NULL, 0) == 0)
 	{
-		link_give_up(link, PQerrorMessage(link->conn));
+		registry_link_give_up(link, PQerrorMessage(link->conn));
 		return;
 	}
 	link->has_asked = true;
@@ -202,13 +202,13 @@ ask(Link *link)
  * When a link that rests is to go on.
  */
 static int64
-goes_on_at(Link *link)
+goes_on_at(RegistryLink *link)
 {
 	return Max(link->until, link->client->due());
 }
 
 static void
-go_on(Link *link)
+go_on(RegistryLink *link)
 {
 	if (clock_read_steady() < goes_on_at(link))
 		return;
@@ -223,18 +223,18 @@ go_on(Link *link)
  * the registry has said why, that is the reason.
  */
 static void
-give_up_asking(Link *link, const char *reason)
+give_up_asking(RegistryLink *link, const char *reason)
 {
 	if (link->answer != NULL && PQresultStatus(link->answer) != PGRES_TUPLES_OK)
 		reason = PQresultErrorMessage(link->answer);
-	link_give_up(link, reason);
+	registry_link_give_up(link, reason);
 }
 
 /*
  * Read what has come.
  */
 static void
-receive(Link *link)
+receive(RegistryLink *link)
 {
 	PGresult   *result;
 	ExecStatusType status;
@@ -268,7 +268,7 @@ receive(Link *link)
 				return;
 			}
 			rest(link, 0);
-			link->client->heed(link, link->answer);
+			link->client->handle(link, link->answer);
 			forget_answer(link);
 			return;
 		}
@@ -279,14 +279,14 @@ receive(Link *link)
 		status = PQresultStatus(result);
 		if (status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR)
 		{
-			link_give_up(link, psprintf("it answered with %s", PQresStatus(status)));
+			registry_link_give_up(link, psprintf("it answered with %s", PQresStatus(status)));
 			return;
 		}
 	}
 }
 
 void
-link_serve(Link *link)
+registry_link_serve(RegistryLink *link)
 {
 	const LinkClient *client = link->client;
 	int64		now = clock_read_steady();
@@ -313,12 +313,12 @@ link_serve(Link *link)
 			if (is_ready)
 				link->polling = PQconnectPoll(link->conn);
 			if (link->polling == PGRES_POLLING_FAILED)
-				link_give_up(link, PQerrorMessage(link->conn));
+				registry_link_give_up(link, PQerrorMessage(link->conn));
 			else if (link->polling == PGRES_POLLING_OK)
 			{
 				PQsetNoticeProcessor(link->conn, ignore_notice, NULL);
 				if (PQsetnonblocking(link->conn, 1) != 0)
-					link_give_up(link, PQerrorMessage(link->conn));
+					registry_link_give_up(link, PQerrorMessage(link->conn));
 				else
 				{
 					rest(link, 0);
@@ -326,7 +326,7 @@ link_serve(Link *link)
 				}
 			}
 			else if (now >= link->until)
-				link_give_up(link, psprintf("no connection in %d ms", LINK_ATTEMPT_MS));
+				registry_link_give_up(link, psprintf("no connection in %d ms", LINK_ATTEMPT_MS));
 			break;
 
 		case LINK_ASKING:
@@ -338,7 +338,7 @@ link_serve(Link *link)
 }
 
 void
-link_wait(Link *link, LinkWait *wait)
+registry_link_wait(RegistryLink *link, LinkWait *wait)
 {
 	int64		until = link->until;
 
@@ -366,13 +366,13 @@ link_wait(Link *link, LinkWait *wait)
 }
 
 void
-link_is_ready(Link *link)
+registry_link_is_ready(RegistryLink *link)
 {
 	link->is_ready = true;
 }
 
 void
-link_pause(Link *link)
+registry_link_pause(RegistryLink *link)
 {
 	/* what was under way is not to be gone on with */
 	if (link->state != LINK_RESTING)
@@ -381,14 +381,14 @@ link_pause(Link *link)
 }
 
 void
-link_reset(Link *link)
+registry_link_reset(RegistryLink *link)
 {
 	disconnect(link);
 	rest(link, 0);
 }
 
 bool
-link_is_outdated(const char *before, const char *now)
+registry_link_is_outdated(const char *before, const char *now)
 {
 	size_t		system = strcspn(now, "/");
 

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * link.h
+ * registry_link.h
  *		A connection to the registry, over which one thing at a time is asked.
  *
  * For the background worker.  Nothing here waits for the registry.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SNOWFLAKE_LINK_H
-#define SNOWFLAKE_LINK_H
+#ifndef SNOWFLAKE_REGISTRY_LINK_H
+#define SNOWFLAKE_REGISTRY_LINK_H
 
 #include "libpq-fe.h"
 
@@ -28,11 +28,11 @@ typedef struct LinkRequest
 	const char *values[LINK_MAX_PARAMS];	/* text, NULL for null */
 } LinkRequest;
 
-typedef struct Link Link;
+typedef struct RegistryLink RegistryLink;
 
 /*
- * Who asks.  Only prepare(), compose() and heed() may raise an ERROR, after
- * which link_pause() is due.
+ * What uses a connection.  Only prepare(), build() and handle() may raise an
+ * ERROR, after which registry_link_pause() is due.
  */
 typedef struct LinkClient
 {
@@ -56,18 +56,18 @@ typedef struct LinkClient
 	 * What to ask; not for long, since link->sent_at is now.  is_first: the
 	 * first time on this connection.
 	 */
-	void		(*compose) (Link *link, LinkRequest *request, bool is_first);
+	void		(*build) (RegistryLink *link, LinkRequest *request, bool is_first);
 
 	/*
 	 * The answer: committed when it is PGRES_TUPLES_OK, or else the error
-	 * that the registry answered with.  May call link_give_up().
+	 * that the registry answered with.  May call registry_link_give_up().
 	 */
-	void		(*heed) (Link *link, const PGresult *answer);
+	void		(*handle) (RegistryLink *link, const PGresult *answer);
 
 	/*
 	 * It did not work: no connection, no answer in time, a connection that
-	 * was lost, link_give_up().  By now it is disconnected, and tries again
-	 * later.  The reason has no full stop.
+	 * was lost, registry_link_give_up().  By now it is disconnected, and
+	 * tries again later.  The reason has no full stop.
 	 */
 	void		(*failed) (const char *reason);
 } LinkClient;
@@ -81,9 +81,9 @@ typedef enum LinkState
 
 /*
  * All zero but for the client at first.  But for client, sent_at and has_asked
- * only link.c looks at it.
+ * only registry_link.c looks at it.
  */
-struct Link
+struct RegistryLink
 {
 	const LinkClient *client;
 	LinkState	state;
@@ -95,11 +95,11 @@ struct Link
 	bool		has_asked;		/* on this connection */
 	int64		sent_at;		/* steady clock, not after the last request */
 	bool		needs_flush;	/* not all of the request was sent */
-	PGresult   *answer;			/* until it is committed and heeded */
+	PGresult   *answer;			/* until it is committed and handled */
 };
 
 /*
- * What to wait for before link_serve() is to be called again: events of a
+ * What to wait for before registry_link_serve() is to be called again: events of a
  * socket, PGINVALID_SOCKET for none, and a time in ms, -1 for none.
  */
 typedef struct LinkWait
@@ -110,29 +110,29 @@ typedef struct LinkWait
 } LinkWait;
 
 /* Do what can be done now.  Raises an ERROR where its client does. */
-extern void link_serve(Link *link);
+extern void registry_link_serve(RegistryLink *link);
 
-extern void link_wait(Link *link, LinkWait *wait);
+extern void registry_link_wait(RegistryLink *link, LinkWait *wait);
 
 /* One of these events has come. */
-extern void link_is_ready(Link *link);
+extern void registry_link_is_ready(RegistryLink *link);
 
 /* Its client has raised an ERROR: let some time pass. */
-extern void link_pause(Link *link);
+extern void registry_link_pause(RegistryLink *link);
 
 /* The setting has changed: disconnect, and try at once. */
-extern void link_reset(Link *link);
+extern void registry_link_reset(RegistryLink *link);
 
 /*
  * Two answers of the registry say where it is, as "system identifier/timeline"
  * and more.  Is the later one of a primary that another was promoted in place
  * of?
  */
-extern bool link_is_outdated(const char *before, const char *now);
+extern bool registry_link_is_outdated(const char *before, const char *now);
 
-/* For heed(): what came is no answer. */
-extern void link_give_up(Link *link, const char *reason);
+/* For handle(): what came is no answer. */
+extern void registry_link_give_up(RegistryLink *link, const char *reason);
 
 #pragma GCC visibility pop
 
-#endif							/* SNOWFLAKE_LINK_H */
+#endif							/* SNOWFLAKE_REGISTRY_LINK_H */

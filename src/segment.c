@@ -44,7 +44,7 @@
 
 #include "alarm.h"
 #include "clock.h"
-#include "reserve.h"
+#include "mark.h"
 #include "segment.h"
 #include "utf8.h"
 #include "waits.h"
@@ -72,8 +72,8 @@ segment_find(const char *utf8)
 }
 
 /*
- * Has it nothing that is needed?  Its tag does not exist, or nobody asks for it
- * any more and it could not be asked for.
+ * Can its place be given to another tag?  So when its tag does not exist, or
+ * when no session asks for it any more and the registry could not be asked.
  */
 static bool
 is_spare(Segment *segment)
@@ -480,7 +480,7 @@ wait_detail(const Look *look)
 
 	if (look->error[0] != '\0')
 		return utf8_to_server(look->error);
-	if (reserve_worker_state(&detail, &hint) >= WORKER_ABSENT)
+	if (mark_worker_state(&detail, &hint) >= WORKER_ABSENT)
 		return detail;
 	return "The background worker has not fetched one yet.";
 }
@@ -563,9 +563,9 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 						(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 						 errmsg("segment tag \"%s\" has no numbers left",
 								utf8_to_server(utf8)),
-						 errdetail("All up to its maximum value, " INT64_FORMAT ", were given out to servers.",
+						 errdetail("All numbers up to its maximum value, " INT64_FORMAT ", were given out to servers.",
 								   look.max_value),
-						 errhint("Raise it with snowflake_segment_alter().")));
+						 errhint("Raise max_value with snowflake_segment_alter().")));
 			if (look.found == LOOK_FULL)
 				ereport(ERROR,
 						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

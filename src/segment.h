@@ -16,7 +16,7 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * For who draws numbers
+ * For sessions that draw numbers
  */
 
 /* What a call of the SQL function remembers for the next one, zeroed before. */
@@ -80,8 +80,8 @@ extern bool segment_runs_out(Segment *segment);
 extern void segment_put(Segment *segment, int64 from, int64 to);
 
 /*
- * Let nobody take from it any more.  Returns false when nothing was in use,
- * else how many numbers of the buffer in use had been taken.
+ * Close it: no session takes from it any more.  Returns false when nothing
+ * was in use, else how many numbers of the buffer in use had been taken.
  */
 extern bool segment_close(Segment *segment, uint32 *used);
 
@@ -96,7 +96,7 @@ extern uint64 segment_issued(Segment *segment);
  */
 
 /* The connection to the registry for segments. */
-extern struct Link segment_link;
+extern struct RegistryLink segment_link;
 
 /*
  * When the home database is to be asked for something, on the steady clock;
@@ -104,13 +104,16 @@ extern struct Link segment_link;
  */
 extern int64 segment_due_at_home(void);
 
-/* Ask it.  Raises an ERROR when that fails, of which who waits knows then. */
+/*
+ * Ask it.  Raises an ERROR when that fails, after having told the sessions that
+ * wait.
+ */
 extern void segment_serve_at_home(void);
 
 /* In a worker that begins: one before it may have ended at any point. */
 extern void segment_begin(void);
 
-/* The server stops: give back what is left. */
+/* The server stops: give back the numbers that nobody has drawn. */
 extern void segment_keep_at_exit(void);
 
 #pragma GCC visibility pop

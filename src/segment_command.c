@@ -27,11 +27,11 @@ static const char *const names[] = {
 	[SEGMENT_DROP] = "drop"
 };
 
-/* Is it the caller who has asked?  Only then what is there may be touched. */
+/* Has this session asked?  Only then it may touch what is there. */
 static bool is_mine = false;
 
 /*
- * Nobody waits for it any more.
+ * This session does not wait for its command any more.
  */
 static void
 abandon(int code, Datum arg)
@@ -144,12 +144,12 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 					names[kind], utf8_to_server(utf8)),
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
 					   error[0] != '\0' ? utf8_to_server(error) :
-					   was_mine ? "The background worker has not done it yet." :
-					   "The background worker is at the command of another session.",
+					   was_mine ? "The background worker has not carried out the command yet." :
+					   "The background worker is busy with the command of another session.",
 					   snowflake_max_wait),
 			 was_mine && is_sent ?
-			 errhint("It may have been done, or may still be done.") :
-			 errhint("It was not done.")));
+			 errhint("The command may have been carried out, or may still be.") :
+			 errhint("The command was not carried out.")));
 }
 
 /*
@@ -189,7 +189,7 @@ report_not_altered(const char *utf8, const SegmentOptions *options,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT, utf8, options->start),
 				 errdetail("Its maximum value is lower."),
-				 errhint("Raise max_value with it.")));
+				 errhint("Raise max_value in the same call.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("segment tag \"%s\" cannot have the maximum value " INT64_FORMAT,
@@ -230,8 +230,8 @@ segment_command(SegmentCommandKind kind, const char *tag, int length,
 		ereport(NOTICE,
 				(errmsg("segment tag \"%s\" goes on at " INT64_FORMAT,
 						utf8_to_server(utf8), result.max_id + 1),
-				 errdetail("There was such a tag, and servers may still have its numbers."),
-				 errhint("Where that cannot be, snowflake_segment_drop(tag, forget => true) lets it begin anywhere.")));
+				 errdetail("There was a tag of this name before, and servers may still have its numbers."),
+				 errhint("If no server can have them, snowflake_segment_drop(tag, forget => true) lets a new tag of this name begin anywhere.")));
 	if (kind != SEGMENT_CREATE && !result.found)
 		segment_report_missing(utf8);
 	if (kind == SEGMENT_ALTER && !result.changed)

@@ -73,7 +73,7 @@ snowflake_segment_nextval_count(PG_FUNCTION_ARGS)
 		if (count < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("number of numbers must not be negative"),
+					 errmsg("count must not be negative"),
 					 errdetail("The number asked for is %d.", count)));
 
 		funcctx = SRF_FIRSTCALL_INIT();
@@ -191,13 +191,13 @@ snowflake_segment_create(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("delta %d is out of range", options.delta),
-				 errdetail("It is from 1 to step, %d, so that each segment has a number.",
+				 errdetail("It must be from 1 to step, %d, so that each segment has a number.",
 						   options.step)));
 	if (options.remainder < 0 || options.remainder >= options.delta)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("remainder %d is out of range", options.remainder),
-				 errdetail("It is what is left of a number divided by delta, from 0 to %d.",
+				 errdetail("The remainder of a division by delta is from 0 to %d.",
 						   options.delta - 1)));
 	if (options.start > options.max_value)
 		ereport(ERROR,

@@ -126,7 +126,7 @@ assign_layout(const char *newval, void *extra)
  * Returns NULL, or the reason why not.
  */
 static const char *
-parse_epoch(const char *str, TimestampTz *epoch)
+read_epoch(const char *str, TimestampTz *epoch)
 {
 	char		workbuf[MAXDATELEN + MAXDATEFIELDS];
 	char	   *field[MAXDATEFIELDS];
@@ -170,7 +170,7 @@ static bool
 check_epoch(char **newval, void **extra, GucSource source)
 {
 	TimestampTz epoch;
-	const char *reason = parse_epoch(*newval, &epoch);
+	const char *reason = read_epoch(*newval, &epoch);
 
 	if (reason != NULL)
 	{
@@ -233,7 +233,7 @@ check_field_number(int number, LayoutField field)
 							snowflake_layout.bits[field],
 							(uint64) snowflake_layout.max[field]);
 		if (!process_shared_preload_libraries_in_progress)
-			GUC_check_errhint("To go with another layout, set snowflake.layout first and restart the server.");
+			GUC_check_errhint("If the number is for another layout, set snowflake.layout first and restart the server.");
 		return false;
 	}
 	return true;
@@ -300,7 +300,7 @@ check_registry(char **newval, void **extra, GucSource source)
 	}
 	if (secret != NULL)
 	{
-		GUC_check_errdetail("It has the option \"%s\", which anyone could read who can read the configuration.",
+		GUC_check_errdetail("It has the option \"%s\", which everybody who can read the configuration could read.",
 							secret);
 		GUC_check_errhint("Put the password into a password file (option \"passfile\") or a service file (option \"service\").");
 	}
@@ -309,32 +309,11 @@ check_registry(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Define all settings.  A value in the configuration that is not valid is an
- * ERROR, which at server start ends the server.
+ * What an ID means.  The layout comes first, others depend on it.
  */
-void
-settings_define(void)
+static void
+define_ids(GucContext fixed)
 {
-	GucContext	fixed = process_shared_preload_libraries_in_progress ?
-		PGC_POSTMASTER : PGC_SIGHUP;
-	char	   *configured[lengthof(setting_names)];
-
-	/*
-	 * Before they are defined, the configured values are just strings.  One
-	 * that was taken out of the configuration since the server's start may be
-	 * an empty string now.
-	 */
-	for (int i = 0; i < (int) lengthof(setting_names); i++)
-	{
-		const char *value = GetConfigOption(setting_names[i], true, false);
-
-		if (value != NULL && *value == '\0' &&
-			!process_shared_preload_libraries_in_progress)
-			value = NULL;
-		configured[i] = value ? pstrdup(value) : NULL;
-	}
-
-	/* The layout comes first, others depend on it. */
 	DefineCustomStringVariable("snowflake.layout",
 							   "Fields of an ID from the highest bit to the lowest, each with its width in bits.",
 							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. Or the name of a dialect.",
@@ -358,7 +337,14 @@ settings_define(void)
 							NODE_ID_UNSET, NODE_ID_UNSET, INT_MAX,
 							fixed, 0,
 							check_node_id, NULL, NULL);
+}
 
+/*
+ * How IDs are drawn: by which clock, how far ahead of it, beginning where.
+ */
+static void
+define_drawing(GucContext fixed)
+{
 	DefineCustomEnumVariable("snowflake.clock",
 							 "Clock that the time in an ID is taken from.",
 							 "It is the system's, or read at server start and then driven by the time gone by (monotonic) or by the IDs drawn (logical).",
@@ -398,7 +384,14 @@ settings_define(void)
 							SEQUENCE_START_MAX_ALL, SEQUENCE_START_MAX_ALL, INT_MAX,
 							PGC_SIGHUP, 0,
 							check_sequence_start_max, NULL, NULL);
+}
 
+/*
+ * The durable mark, and what is kept beside it.
+ */
+static void
+define_mark(GucContext fixed)
+{
 	DefineCustomStringVariable("snowflake.database",
 							   "Home database, in which the durable mark is kept.",
 							   NULL,
@@ -415,55 +408,7 @@ settings_define(void)
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
-	DefineCustomStringVariable("snowflake.registry",
-							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
-							   "It gives a node number when \"snowflake.node_id\" is not set. Without a password, which is for a password file or a service file.",
-							   &snowflake_registry,
-							   "",
-							   PGC_SIGHUP, GUC_SUPERUSER_ONLY,
-							   check_registry, NULL, NULL);
-
-	DefineCustomIntVariable("snowflake.lease_ttl",
-							"How long a node number from the registry is this server's without being renewed.",
-							"For so long the registry may be away. For so long nobody else gets the number of a server that is gone.",
-							&snowflake_lease_ttl,
-							10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
-
-	DefineCustomIntVariable("snowflake.max_clock_skew",
-							"How far this server's clock may be from the registry's, and from the median of the other servers'; -1 means any.",
-							"A server that is further off does not start to issue IDs with a number from the registry.",
-							&snowflake_max_clock_skew,
-							5000, CLOCK_SKEW_ANY, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
-
-	DefineCustomEnumVariable("snowflake.clock_skew_action",
-							 "What a server does whose clock goes further off than \"snowflake.max_clock_skew\" while it issues IDs.",
-							 NULL,
-							 &snowflake_clock_skew_action,
-							 SKEW_WARN, clock_skew_action_options,
-							 PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
-
-	DefineCustomIntVariable("snowflake.max_segment_tags",
-							"How many segment tags this server can draw numbers of at the same time.",
-							"Each takes about 1 kB of shared memory.",
-							&snowflake_max_segment_tags,
-							500, 0, 10000,
-							fixed, 0,
-							NULL, NULL, NULL);
-
-	DefineCustomBoolVariable("snowflake.keep_segments",
-							 "Whether a clean shutdown keeps the unused rest of all segments for the next start.",
-							 NULL,
-							 &snowflake_keep_segments,
-							 true,
-							 PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
-
-	/* Nothing reads the variable; see check_recorded() in reserve.c. */
+	/* Nothing reads the variable; see check_recorded() in mark.c. */
 	DefineCustomStringVariable("snowflake.recorded",
 							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
 							   "Set by the background worker.",
@@ -482,6 +427,101 @@ settings_define(void)
 							   PGC_SUSET,
 							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
 							   NULL, NULL, NULL);
+}
+
+/*
+ * The registry, and the lease of a node number.
+ */
+static void
+define_registry(void)
+{
+	DefineCustomStringVariable("snowflake.registry",
+							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
+							   "It gives a node number when \"snowflake.node_id\" is not set. A password belongs in a password file or a service file, not here.",
+							   &snowflake_registry,
+							   "",
+							   PGC_SIGHUP, GUC_SUPERUSER_ONLY,
+							   check_registry, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.lease_ttl",
+							"How long the lease of a node number lasts when it is not renewed.",
+							"For this time a server can do without the registry, and no other server gets the number of a server that is gone.",
+							&snowflake_lease_ttl,
+							10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("snowflake.max_clock_skew",
+							"How far this server's clock may be from the registry's, and from the median of the other servers'; -1 means any.",
+							"A server that is further off does not start to issue IDs with a number from the registry.",
+							&snowflake_max_clock_skew,
+							5000, CLOCK_SKEW_ANY, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("snowflake.clock_skew_action",
+							 "What a server does when its clock goes further off than \"snowflake.max_clock_skew\" while it issues IDs.",
+							 NULL,
+							 &snowflake_clock_skew_action,
+							 SKEW_WARN, clock_skew_action_options,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+}
+
+/*
+ * Segments of numbers.
+ */
+static void
+define_segments(GucContext fixed)
+{
+	DefineCustomIntVariable("snowflake.max_segment_tags",
+							"How many segment tags this server can draw numbers from at the same time.",
+							"Each takes about 1 kB of shared memory.",
+							&snowflake_max_segment_tags,
+							500, 0, 10000,
+							fixed, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("snowflake.keep_segments",
+							 "Whether a clean shutdown keeps the unused rest of all segments for the next start.",
+							 NULL,
+							 &snowflake_keep_segments,
+							 true,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+}
+
+/*
+ * Define all settings.  A value in the configuration that is not valid is an
+ * ERROR, which at server start ends the server.
+ */
+void
+settings_define(void)
+{
+	GucContext	fixed = process_shared_preload_libraries_in_progress ?
+		PGC_POSTMASTER : PGC_SIGHUP;
+	char	   *configured[lengthof(setting_names)];
+
+	/*
+	 * Before they are defined, the configured values are just strings.  One
+	 * that was taken out of the configuration since the server's start may be
+	 * an empty string now.
+	 */
+	for (int i = 0; i < (int) lengthof(setting_names); i++)
+	{
+		const char *value = GetConfigOption(setting_names[i], true, false);
+
+		if (value != NULL && *value == '\0' &&
+			!process_shared_preload_libraries_in_progress)
+			value = NULL;
+		configured[i] = value ? pstrdup(value) : NULL;
+	}
+
+	define_ids(fixed);
+	define_drawing(fixed);
+	define_mark(fixed);
+	define_registry();
+	define_segments(fixed);
 
 	pgedge_check_setting();
 	MarkGUCPrefixReserved("snowflake");

@@ -91,8 +91,8 @@ settings_need_lease(void)
 #define MAX_SLOTS 4096
 
 /*
- * The worker number that nobody draws from as time goes by: it is for
- * snowflake_backfill() (backfill.c).  Only where there is a worker field.
+ * The worker number that is not for drawing: it is for snowflake_backfill()
+ * (backfill.c).  Only where there is a worker field.
  */
 static inline uint64
 settings_backfill_worker(void)

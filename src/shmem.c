@@ -73,21 +73,21 @@ shmem_startup(void)
 
 	if (!found)
 	{
-		Reserve    *reserve = &shared->reserve;
+		Mark	   *mark = &shared->mark;
 		LWLockPadded *locks;
 
-		memset(reserve, 0, sizeof(Reserve));
-		pg_atomic_init_u64(&reserve->limit, 0);
-		pg_atomic_init_u64(&reserve->renew_at, 0);
-		pg_atomic_init_u64(&reserve->floor, 0);
-		pg_atomic_init_u64(&reserve->advanced, 0);
-		pg_atomic_init_u64(&reserve->mark, 0);
-		pg_atomic_init_u64(&reserve->wanted, 0);
-		pg_atomic_init_u64(&reserve->advance_to, 0);
-		pg_atomic_init_u32(&reserve->accept, 0);
-		pg_atomic_init_u32(&reserve->requested, 0);
-		pg_atomic_init_u32(&reserve->worker, (uint32) -1);
-		ConditionVariableInit(&reserve->changed);
+		memset(mark, 0, sizeof(Mark));
+		pg_atomic_init_u64(&mark->limit, 0);
+		pg_atomic_init_u64(&mark->renew_at, 0);
+		pg_atomic_init_u64(&mark->floor, 0);
+		pg_atomic_init_u64(&mark->advanced, 0);
+		pg_atomic_init_u64(&mark->mark, 0);
+		pg_atomic_init_u64(&mark->wanted, 0);
+		pg_atomic_init_u64(&mark->advance_to, 0);
+		pg_atomic_init_u32(&mark->accept, 0);
+		pg_atomic_init_u32(&mark->requested, 0);
+		pg_atomic_init_u32(&mark->worker, (uint32) -1);
+		ConditionVariableInit(&mark->changed);
 
 		memset(&shared->lease, 0, sizeof(Lease));
 		pg_atomic_init_u32(&shared->lease.node, (uint32) -1);

@@ -91,12 +91,12 @@ typedef union BackendEntryPadded
 #define WORKER_ERROR_SIZE 512
 
 /*
- * The durable mark as the processes of the server know it; see reserve.c.
+ * The durable mark as the processes of the server know it; see mark.c.
  * Times are in time units since the epoch.
  *
  * Invariant: every time at which an ID was issued < limit <= durable mark.
  */
-typedef struct Reserve
+typedef struct Mark
 {
 	/*
 	 * IDs are issued only at times below.  0 when nothing is reserved: the
@@ -108,15 +108,15 @@ typedef struct Reserve
 	pg_atomic_uint64 limit;
 
 	/*
-	 * Who draws at this time or later asks for more.  Written by the worker
-	 * alone.
+	 * Sessions that draw at this time or later ask for more.  Written by the
+	 * worker alone.
 	 */
 	pg_atomic_uint64 renew_at;
 
 	/*
 	 * Since server start no ID is issued below this time: the mark as it was
 	 * read, or what snowflake_advance() made of it.  Kept by the words; here
-	 * for who reads them.  Written by the worker alone, only goes up.
+	 * for readers of them.  Written by the worker alone, only goes up.
 	 */
 	pg_atomic_uint64 floor;
 
@@ -130,8 +130,8 @@ typedef struct Reserve
 	/*
 	 * What is asked of the worker: a time to draw at, a floor, to accept the
 	 * configured layout.  Raised by anyone, set back to 0 by the worker when
-	 * it begins to do it.  "requested" is set after any of them, and who sets
-	 * it wakes the worker.
+	 * it begins to do it.  "requested" is set after any of them, and the
+	 * session that sets it wakes the worker.
 	 */
 	pg_atomic_uint64 wanted;
 	pg_atomic_uint64 advance_to;
@@ -164,8 +164,9 @@ typedef struct Reserve
 
 	/*
 	 * What the worker failed with and its hint, '' after it did not fail;
-	 * "final" when a retry is of no use.  Protected by SharedState.lock; who
-	 * waits looks at the latter without it, and may see it a moment late.
+	 * "final" when a retry is of no use.  Protected by SharedState.lock;
+	 * sessions that wait look at the latter without it, and may see it a
+	 * moment late.
 	 */
 	bool		error_final;
 	char		error[WORKER_ERROR_SIZE];
@@ -177,7 +178,7 @@ typedef struct Reserve
 	 */
 	TimestampTz last_error_at;
 	char		last_error[WORKER_ERROR_SIZE];
-} Reserve;
+} Mark;
 
 #define LEASE_TOKEN_SIZE	37
 #define LEASE_ERROR_SIZE	2048
@@ -488,9 +489,9 @@ typedef struct Clock
 
 	/*
 	 * Like "offset", as it was last seen: when the server's clock is set, it
-	 * changes, see steps.c.  Changed by compare-and-swap from what was read
-	 * before the clock was, so that a step is seen once; by anyone, with no
-	 * lock.
+	 * changes, see clock_steps.c.  Changed by compare-and-swap from what was
+	 * read before the clock was, so that a step is seen once; by anyone, with
+	 * no lock.
 	 */
 	pg_atomic_uint64 offset_seen;
 } Clock;
@@ -572,7 +573,7 @@ typedef struct Alarm
  */
 typedef struct SharedState
 {
-	Reserve		reserve;
+	Mark		mark;
 	Lease		lease;
 	Backfill	backfill;
 	Segments	segments;

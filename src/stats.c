@@ -26,7 +26,7 @@
 
 #include "clock.h"
 #include "lease.h"
-#include "reserve.h"
+#include "mark.h"
 #include "segment.h"
 #include "settings.h"
 #include "shmem.h"
@@ -107,8 +107,8 @@ take_snapshot(void)
 	for (int i = 0; i < shared->nslots; i++)
 		result->slots[i].issued_at_reset = SLOT(i)->issued_at_reset;
 	result->reset = shared->stats_reset;
-	result->last_error_at = shared->reserve.last_error_at;
-	strlcpy(result->last_error, shared->reserve.last_error,
+	result->last_error_at = shared->mark.last_error_at;
+	strlcpy(result->last_error, shared->mark.last_error,
 			sizeof(result->last_error));
 	LWLockRelease(shared->lock);
 
@@ -205,7 +205,7 @@ drift_us(TimestampTz clock_ts, TimestampTz wall)
 	TimestampTz last;
 	uint64		unit;
 
-	if (reserve_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
+	if (mark_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
 		ahead = Max(ahead, last);
 	return ahead - wall;
 }
@@ -216,7 +216,7 @@ drift_us(TimestampTz clock_ts, TimestampTz wall)
 static int
 worker_pid(void)
 {
-	uint32		worker = pg_atomic_read_u32(&shared->reserve.worker);
+	uint32		worker = pg_atomic_read_u32(&shared->mark.worker);
 
 	return worker == (uint32) -1 ? 0 : ProcGlobal->allProcs[worker].pid;
 }
@@ -252,8 +252,8 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 
 	stats = &shared->stats;
-	floor = pg_atomic_read_u64(&shared->reserve.floor);
-	limit = pg_atomic_read_u64(&shared->reserve.limit);
+	floor = pg_atomic_read_u64(&shared->mark.floor);
+	limit = pg_atomic_read_u64(&shared->mark.limit);
 	lease_ends = lease_ends_at();
 	snapshot = take_snapshot();
 	for (int slot = 0; slot < shared->nslots; slot++)
@@ -337,7 +337,7 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);
 
-	floor = pg_atomic_read_u64(&shared->reserve.floor);
+	floor = pg_atomic_read_u64(&shared->mark.floor);
 	snapshot = take_snapshot();
 
 	for (int i = 0; i < shared->nslots; i++)
@@ -482,8 +482,8 @@ pg_stat_snowflake_reset(PG_FUNCTION_ARGS)
 	for (size_t i = 0; i < STATS_COUNTERS; i++)
 		pg_atomic_write_u64(&counter[i], 0);
 	shared->stats_reset.at = now;
-	shared->reserve.last_error_at = 0;
-	shared->reserve.last_error[0] = '\0';
+	shared->mark.last_error_at = 0;
+	shared->mark.last_error[0] = '\0';
 	LWLockRelease(shared->lock);
 
 	LWLockAcquire(shared->segments.lock, LW_EXCLUSIVE);

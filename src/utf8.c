@@ -3,7 +3,7 @@
  * utf8.c
  *		Texts that processes share: in UTF-8, as each database has an encoding.
  *
- * What comes from the registry is in UTF-8, see link.c.
+ * What comes from the registry is in UTF-8, see registry_link.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,7 +3,7 @@
  * waits.c
  *		What a session that wants an ID waits for: seen, counted, bounded.
  *
- * Who sleeps does so elsewhere; here is what all such sleeps have in common.
+ * The sleeps are elsewhere; here is what they have in common.
  *
  * Locking: none.  Counters are atomic, see shmem.h.
  *
@@ -74,7 +74,7 @@ wait_wake_worker(pg_atomic_uint32 *requested)
 
 	if (pg_atomic_exchange_u32(requested, 1) != 0)
 		return;
-	worker = pg_atomic_read_u32(&shared->reserve.worker);
+	worker = pg_atomic_read_u32(&shared->mark.worker);
 	if (worker != (uint32) -1)
 		SetLatch(&ProcGlobal->allProcs[worker].procLatch);
 }
@@ -111,5 +111,5 @@ wait_event_worker(void)
 {
 	static uint32 number;
 
-	return event(&number, "SnowflakeWorkerMain");
+	return event(&number, "SnowflakeMarkWriterMain");
 }

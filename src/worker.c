@@ -5,8 +5,8 @@
  *		something is asked for, do it.
  *
  * It sleeps without a timeout, so an idle server does not wake up.  An error
- * is left in shared memory for who waits, and it goes on RETRY_S seconds later
- * if something is asked for then.
+ * is left in shared memory for sessions that wait, and the worker goes on
+ * RETRY_S seconds later if something is asked for then.
  *
  * It ends when it cannot connect, is told to, or has failed RECONNECT_AFTER
  * times in a row, since settings of the database count from connecting on.
@@ -40,23 +40,23 @@
 #include "compat.h"
 #include "home.h"
 #include "lease.h"
-#include "link.h"
-#include "registry.h"
-#include "reserve.h"
+#include "lease_fetch.h"
+#include "mark.h"
+#include "registry_link.h"
 #include "segment.h"
 #include "settings.h"
 #include "shmem.h"
 #include "waits.h"
 #include "worker.h"
 
-#define WORKER_NAME	"snowflake worker"
+#define WORKER_NAME	"snowflake mark writer"
 #define RETRY_S		1
 #define RECONNECT_AFTER	60
 
 PGDLLEXPORT void snowflake_worker_main(Datum arg);
 
 /* What is asked of the registry. */
-static Link *const links[] = {&registry_link, &segment_link};
+static RegistryLink *const links[] = {&lease_link, &segment_link};
 
 static emit_log_hook_type prev_emit_log_hook = NULL;
 
@@ -83,8 +83,8 @@ worker_register(void)
 }
 
 /*
- * Leave the reason of a failure for who waits, and keep it out of the log if
- * it is the same again.
+ * Leave the reason of a failure for sessions that wait, and keep it out of
+ * the log if it is the same again.
  *
  * That it was told to end is no failure.
  */
@@ -100,7 +100,7 @@ note_error(ErrorData *edata)
 		edata->output_to_server = alarm_is_due(ALARM_SEGMENT, &left_out);
 	else
 	{
-		bool		is_new = reserve_note_error(edata);
+		bool		is_new = mark_note_error(edata);
 
 		if (!alarm_is_due(ALARM_WORKER, &left_out) && !is_new)
 			edata->output_to_server = false;
@@ -144,7 +144,7 @@ server_is_stopping(void)
 static void
 retire(int code, Datum arg)
 {
-	pg_atomic_write_u32(&shared->reserve.worker, (uint32) -1);
+	pg_atomic_write_u32(&shared->mark.worker, (uint32) -1);
 }
 
 /*
@@ -157,7 +157,7 @@ close_mark(int code, Datum arg)
 	if (terminated && server_is_stopping())
 	{
 		lease_remember_at_exit();
-		reserve_close();
+		mark_close();
 	}
 }
 
@@ -208,7 +208,7 @@ wait_for_events(long timeout_ms)
 	{
 		LinkWait	wait;
 
-		link_wait(links[i], &wait);
+		registry_link_wait(links[i], &wait);
 		if (wait.socket != PGINVALID_SOCKET)
 			AddWaitEventToSet(set, wait.events, wait.socket, NULL, links[i]);
 		if (wait.timeout_ms >= 0 && (timeout_ms < 0 || wait.timeout_ms < timeout_ms))
@@ -221,7 +221,7 @@ wait_for_events(long timeout_ms)
 	for (int i = 0; i < n; i++)
 	{
 		if (events[i].events & WL_SOCKET_MASK)
-			link_is_ready(events[i].user_data);
+			registry_link_is_ready(events[i].user_data);
 	}
 }
 
@@ -235,7 +235,7 @@ sleep_and_check(long timeout_ms)
 	wait_for_events(timeout_ms);
 	ResetLatch(MyLatch);
 
-	/* first, as a shutdown that was requested after it is to heed it */
+	/* first, as a shutdown that was requested after it is to handle it */
 	if (ConfigReloadPending)
 	{
 		char	   *registry = pstrdup(snowflake_registry);
@@ -245,7 +245,7 @@ sleep_and_check(long timeout_ms)
 		if (strcmp(registry, snowflake_registry) != 0)
 		{
 			for (int i = 0; i < (int) lengthof(links); i++)
-				link_reset(links[i]);
+				registry_link_reset(links[i]);
 		}
 		pfree(registry);
 	}
@@ -301,7 +301,10 @@ attempt(void (*task) (void *), void *arg)
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(TopMemoryContext);
 
-		/* what log_min_messages keeps out of the log does not come to its hook */
+		/*
+		 * what log_min_messages keeps out of the log does not come to its
+		 * hook
+		 */
 		edata = CopyErrorData();
 		if (!edata->output_to_server)
 			note_error(edata);
@@ -320,7 +323,7 @@ attempt(void (*task) (void *), void *arg)
 static void
 serve_mark(void *arg)
 {
-	reserve_serve();
+	mark_serve();
 	backfill_serve();
 }
 
@@ -333,13 +336,13 @@ serve_segments(void *arg)
 static void
 serve_link(void *link)
 {
-	link_serve(link);
+	registry_link_serve(link);
 }
 
 void
 snowflake_worker_main(Datum arg)
 {
-	Reserve    *reserve = &shared->reserve;
+	Mark	   *state = &shared->mark;
 	MemoryContext context;
 	bool		is_asked = true;	/* to read the mark at the start */
 	int			failures = 0;	/* in a row */
@@ -357,13 +360,13 @@ snowflake_worker_main(Datum arg)
 	before_shmem_exit(retire, (Datum) 0);
 	prev_emit_log_hook = emit_log_hook;
 	emit_log_hook = before_log;
-	pg_atomic_write_u32(&reserve->worker, (uint32) MyProcNumber);
+	pg_atomic_write_u32(&state->worker, (uint32) MyProcNumber);
 	pg_memory_barrier();
 
-	while (reserve->started && !reserve_is_asked() && !links_are_used() &&
+	while (state->started && !mark_is_asked() && !links_are_used() &&
 		   segment_due_at_home() == PG_INT64_MAX)
 		sleep_and_check(-1);
-	reserve->started = true;
+	state->started = true;
 
 	BackgroundWorkerInitializeConnection(snowflake_database, NULL, 0);
 	override_settings();
@@ -371,7 +374,7 @@ snowflake_worker_main(Datum arg)
 	before_shmem_exit(close_mark, (Datum) 0);
 	segment_begin();
 	home_idle();
-	context = AllocSetContextCreate(TopMemoryContext, "snowflake worker",
+	context = AllocSetContextCreate(TopMemoryContext, "snowflake mark writer",
 									ALLOCSET_DEFAULT_SIZES);
 
 	/*
@@ -406,18 +409,18 @@ snowflake_worker_main(Datum arg)
 		{
 			MemoryContextSwitchTo(context);
 			if (!attempt(serve_link, links[i]))
-				link_pause(links[i]);
+				registry_link_pause(links[i]);
 		}
 		MemoryContextReset(context);
 
 		due = segment_due_at_home();
-		is_asked = reserve_is_asked();
+		is_asked = mark_is_asked();
 		if (is_asked)
 			due = Min(due, retry_at);
 		if (due != PG_INT64_MAX)
 			pause = (long) Max((due - clock_read_steady() + 999) / 1000, 0);
 		if (pause != 0)
 			sleep_and_check(pause);
-		is_asked = reserve_is_asked();
+		is_asked = mark_is_asked();
 	}
 }

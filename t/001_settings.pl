@@ -272,7 +272,7 @@ like(error_of('SELECT snowflake_parse(1152921504606846976)'), qr/22003.*is not a
 like(error_of('SELECT snowflake_advance(1152921504606846976)'), qr/22003.*is not a snowflake ID/,
 	'nothing to advance to');
 like(error_of('SELECT snowflake_advance(1152921504606846975)'),
-	qr/22003: cannot advance to .*\nDETAIL:  It is of the last time unit .* no ID would be left/, 'nor the last time unit');
+	qr/22003: cannot advance to .*\nDETAIL:  The ID is of the last time unit .* no ID is left above it/, 'nor the last time unit');
 # a lifetime that a timestamp cannot say
 $offset = -s $node->logfile;
 restart_with("snowflake.layout = 'time:63'\nsnowflake.node_id = -1");
@@ -289,7 +289,7 @@ like(error_of('SELECT snowflake_timestamp(9223372036854775807)'),
 like(error_of('SELECT snowflake_advance(9223372036854775806)'),
 	qr/ERROR:  22008: timestamp out of range/, 'nor to advance to');
 like(error_of('SELECT snowflake_advance(9223372036854775807)'),
-	qr/ERROR:  22003: cannot advance to .*\nDETAIL:  It is of the last time unit/, 'the last one');
+	qr/ERROR:  22003: cannot advance to .*\nDETAIL:  The ID is of the last time unit/, 'the last one');
 
 # widest worker field: only so many slots
 restart_with("snowflake.layout = 'time:1\@2147483647s worker:62'\nsnowflake.node_id = -1");

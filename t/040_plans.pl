@@ -398,7 +398,7 @@ like(conditions("SELECT FROM event WHERE id <@ tstzrange(clock_timestamp() - int
 like(conditions("SELECT FROM shift s WHERE 911580412239806465 <@ (SELECT t.period FROM shift t WHERE t.name = s.name)"),
 	qr/<@/, 'nor a correlated subquery');
 
-# The other forms that the README shows.
+# The other forms that docs/time-ranges.md shows.
 like(conditions("SELECT * FROM event WHERE id <@ id_range_for('$from', '$to')"),
 	$node->pg_version >= 17 ? qr/id >= '$lo'::bigint AND .*id < '$hi'::bigint/ : qr/id <@ '\[$lo,$hi'::int8range/,
 	'the range of constants is a constant');

@@ -72,17 +72,17 @@ my %closed = (
 	'snowflake_advance(bigint)' => [ '152075078181383514' ],
 	'snowflake_accept_layout()' => [],
 	'pg_stat_snowflake_reset()' => [],
-	'snowflake_registry_timeline()' => [],
-	'snowflake_registry_place()' => [],
-	'snowflake_lease_fault(uuid,text,integer,interval,bigint,timestamp with time zone,interval,text)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 'i', 9, '1 s', 0, '2024-05-01 10:00+00', '0', 'layout' ],
+	'snowflake_nodes_timeline()' => [],
+	'snowflake_nodes_here()' => [],
+	'snowflake_nodes_fault(uuid,text,integer,interval,bigint,timestamp with time zone,interval,text)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 'i', 9, '1 s', 0, '2024-05-01 10:00+00', '0', 'layout' ],
 	'snowflake_lease_node(uuid,integer,uuid,interval,text,integer,interval,bigint,timestamp with time zone,interval,text,text,integer,bigint)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', undef, undef, undef, 'i', 9, '10 min', 0, '2024-05-01 10:00+00', undef, 'layout', 'host', 1, 1 ],
-	'snowflake_open_registry()' => [],
+	'snowflake_open_nodes()' => [],
 	'snowflake_release_node(integer,timestamp with time zone)' => [ 0, '2024-05-01 10:00+00' ],
 	'snowflake_segments_here()' => [],
 	'snowflake_segments_arrive(interval)' => [ '1 min' ],
-	'snowflake_make_segment(text,bigint,integer,integer,integer,bigint,text)' => [ 'invoice', 1, 10, 1, 0, undef, undef ],
-	'snowflake_change_segment(text,bigint,integer,bigint,text)' => [ 'invoice', 100, 20, 1000, 'bills' ],
-	'snowflake_remove_segment(text,boolean)' => [ 'invoice', 'false' ],
+	'snowflake_create_tag(text,bigint,integer,integer,integer,bigint,text)' => [ 'invoice', 1, 10, 1, 0, undef, undef ],
+	'snowflake_alter_tag(text,bigint,integer,bigint,text)' => [ 'invoice', 100, 20, 1000, 'bills' ],
+	'snowflake_drop_tag(text,boolean)' => [ 'invoice', 'false' ],
 	'snowflake_segments_valid(text[],uuid[],bigint[],bigint[],interval)' => [ '{a}', '{null}', '{0}', '{1}', '1 min' ],
 	'snowflake_segments_due(text[],uuid[],bigint[],bigint[],text,interval)' => [ '{invoice}', '{null}', '{0}', '{1}', 'holder', '1 min' ],
 	'snowflake_take_segments(text[],uuid[],bigint[],bigint[],text,interval)' => [ '{invoice,ticket}', '{null,null}', '{0,0}', '{1,1}', 'holder', '1 min' ],
@@ -92,7 +92,7 @@ my %closed = (
 
 # Not to be called: triggers, and what the planner asks
 my %uncalled = (
-	'snowflake_check_key_format()' => 'closed',
+	'snowflake_key_formats_trigger()' => 'closed',
 	'snowflake_restore_mark()' => 'closed',
 	'snowflake_settings_support(internal)' => 'open',
 	'snowflake_in_support(internal)' => 'open',
@@ -100,11 +100,11 @@ my %uncalled = (
 
 # With the rights of the extension's owner: the tables are not for the callers.
 my @definers = qw(
-  snowflake_change_segment snowflake_keep_segments snowflake_lease_node
-  snowflake_make_segment snowflake_open_registry snowflake_open_segments
-  snowflake_release_node snowflake_remove_segment snowflake_take_segments);
+  snowflake_alter_tag snowflake_create_tag snowflake_drop_tag
+  snowflake_keep_segments snowflake_lease_node snowflake_open_nodes
+  snowflake_open_segments snowflake_release_node snowflake_take_segments);
 
-my @extensions = qw(snowflake snowflake_home snowflake_registry snowflake_segments);
+my @extensions = qw(snowflake snowflake_home snowflake_nodes snowflake_segments);
 
 # All members of ours, as (extname, classid, objid).
 my $members = <<'SQL';
@@ -118,7 +118,7 @@ SQL
 # The words that the extensions use, where they are names of the server's
 #
 my %words;
-foreach my $file (glob('*--*.sql'), glob('src/*.c'))
+foreach my $file (glob('install/*.sql'), glob('src/*.c'))
 {
 	my $text = slurp_file($file);
 
@@ -309,12 +309,12 @@ snowflake|snowflake_key_formats|r|PUBLIC SELECT
 snowflake_home|backfill|r|
 snowflake_home|lease|r|
 snowflake_home|mark|S|
-snowflake_registry|snowflake_lease|r|
-snowflake_registry|snowflake_nodes|v|pg_monitor SELECT
-snowflake_registry|snowflake_registry|r|
-snowflake_segments|snowflake_segment|r|PUBLIC SELECT
+snowflake_nodes|snowflake_node_lease|r|
+snowflake_nodes|snowflake_node_place|r|
+snowflake_nodes|snowflake_nodes|v|pg_monitor SELECT
 snowflake_segments|snowflake_segment_kept|r|PUBLIC SELECT
 snowflake_segments|snowflake_segment_place|r|PUBLIC SELECT
+snowflake_segments|snowflake_segment_tag|r|PUBLIC SELECT
 snowflake_segments|snowflake_segments|v|PUBLIC SELECT
 EXPECTED
 is($node->safe_psql('postgres', <<SQL), '', 'and to schemas');
@@ -337,7 +337,7 @@ WHERE c.relrowsecurity OR c.relforcerowsecurity
 SQL
 foreach my $extension (@extensions)
 {
-	unlike(slurp_file("$extension--1.0.sql"), qr/\bOR\s+REPLACE\b|\bIF\s+NOT\s+EXISTS\b/i,
+	unlike(slurp_file("install/$extension--1.0.sql"), qr/\bOR\s+REPLACE\b|\bIF\s+NOT\s+EXISTS\b/i,
 		"$extension: the script takes nothing over that is there");
 }
 
@@ -397,7 +397,7 @@ SELECT replace(json_agg(json_build_object('name', p.proname, 'types',
 FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 WHERE p.pronargs > 0 AND NOT 'internal'::regtype = ANY (p.proargtypes)
 SQL
-$node->safe_psql('postgres', 'DROP EXTENSION snowflake, snowflake_registry, snowflake_segments, snowflake_home');
+$node->safe_psql('postgres', 'DROP EXTENSION snowflake, snowflake_nodes, snowflake_segments, snowflake_home');
 $node->safe_psql('postgres', 'CREATE DATABASE victim');
 $hostile =~ s/\@ours\@/$ours/;
 $node->safe_psql('victim', $hostile);
@@ -451,7 +451,7 @@ $node->safe_psql('postgres', 'ALTER DATABASE before OWNER TO somebody');
 $node->safe_psql('before', 'SET search_path = hostile, pg_catalog; CREATE EXTENSION snowflake SCHEMA hostile', extra_params => [ '-U', 'somebody' ]);
 is(ran($node), '', 'snowflake, created by the owner of the database: nothing ran');
 is(made_of('before'), '', 'snowflake, created by the owner of the database: nothing is in it');
-foreach my $extension ('snowflake', 'snowflake_registry', 'snowflake_segments')
+foreach my $extension ('snowflake', 'snowflake_nodes', 'snowflake_segments')
 {
 	$node->safe_psql('victim', "CREATE EXTENSION $extension SCHEMA hostile");
 	is(ran($node), '', "$extension, created by a superuser: nothing ran");
@@ -542,14 +542,14 @@ foreach my $sql (
 my @served = map {
 	my $name = $_;
 	grep { /^$name\b/ } keys %closed
-} qw(snowflake_lease_node snowflake_make_segment snowflake_take_segments snowflake_keep_segments snowflake_change_segment snowflake_remove_segment);
+} qw(snowflake_lease_node snowflake_create_tag snowflake_take_segments snowflake_keep_segments snowflake_alter_tag snowflake_drop_tag);
 
 # A server that has its number and its segments from there, as a role whose
 # search path is that schema, before "public".
 {
 	$node->safe_psql('victim', <<'SQL');
 ALTER ROLE server IN DATABASE victim SET search_path = hostile, public;
-SELECT hostile.snowflake_open_registry();
+SELECT hostile.snowflake_open_nodes();
 SELECT hostile.snowflake_open_segments();
 SQL
 	$node->safe_psql('victim', "SET search_path = pg_catalog; GRANT EXECUTE ON FUNCTION hostile.$_ TO server") foreach @served;
@@ -575,7 +575,7 @@ CONF
 # Temporary tables of who calls what is SECURITY DEFINER come before all others
 # in its search path.
 is(error_of($node, 'victim', join(';', 'SET search_path = pg_temp, hostile, public',
-		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_lease snowflake_registry snowflake_segment snowflake_segment_kept snowflake_segment_place pg_database pg_extension)),
+		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_node_lease snowflake_node_place snowflake_segment_tag snowflake_segment_kept snowflake_segment_place pg_database pg_extension)),
 		map { statement($_, @{ $closed{$_} }) } @served), extra_params => [ '-U', 'server' ])->{message},
 	'', 'called with temporary tables in the way');
 is(ran($node), '', 'called with temporary tables in the way: nothing ran');

@@ -130,7 +130,7 @@ SQL
 #
 is_deeply(
 	\@extensions,
-	[qw(snowflake snowflake_home snowflake_registry snowflake_segments)],
+	[qw(snowflake snowflake_home snowflake_nodes snowflake_segments)],
 	'the extensions');
 foreach my $extension (@extensions)
 {

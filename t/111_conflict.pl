@@ -159,7 +159,7 @@ foreach my $sql (
 is(refused($node, 'theirs', 'SET snowflake.node = 5')->{sqlstate},
 	'42602', 'their setting cannot be set in a session');
 $node->safe_psql('theirs',
-	'CREATE EXTENSION snowflake_registry; ALTER EXTENSION snowflake_registry UPDATE; CREATE EXTENSION IF NOT EXISTS plpgsql'
+	'CREATE EXTENSION snowflake_nodes; ALTER EXTENSION snowflake_nodes UPDATE; CREATE EXTENSION IF NOT EXISTS plpgsql'
 );
 pass('other extensions are not meant');
 
@@ -190,7 +190,7 @@ like(refused($node, 'new', 'SELECT snowflake_nextval()')->{hint},
 	qr/shared_preload_libraries/, 'ours does not draw, and says why');
 
 #
-# Moved over in place, as the README has it.
+# Moved over in place, as docs/converting.md has it.
 #
 $node->append_conf('postgresql.conf',
 	"shared_preload_libraries = 'snowflake'\n");

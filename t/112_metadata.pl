@@ -1,7 +1,8 @@
 
 # What packages say of themselves: META.json by PGXN's specification (1.0.0),
 # and the same names and versions in the Makefile, the control files, and what
-# the packages for Debian and RPM are made of.
+# the packages for Debian and RPM are made of.  What is installed names no source
+# file.
 
 use strict;
 use warnings;
@@ -69,9 +70,7 @@ is_deeply([ sort keys %{ $meta->{provides} } ],
 	\@controls, 'there is a control file for each extension');
 is(found('Makefile', qr/^EXTENSION = (.*)$/m),
 	"@controls", 'and all are in the Makefile');
-is( found('Makefile', qr/^DATA = (.*)$/m),
-	join(' ', map { basename($_) } sort glob "$top/*--*.sql"),
-	'and all scripts');
+is(found('Makefile', qr/^DATA = (.*)$/m), '$(wildcard install/*.sql)', 'and all scripts');
 foreach my $name (@controls)
 {
 	my $provided = $meta->{provides}{$name};
@@ -83,10 +82,22 @@ foreach my $name (@controls)
 	# PostgreSQL's own versions may do without the last part.
 	is($provided->{version}, $version =~ /\A\d+\.\d+\z/ ? "$version.0" : $version,
 		"$name: it is that of the control file");
-	is($provided->{file}, "$name--$version.sql", "$name: install script");
+	is($provided->{file}, "install/$name--$version.sql", "$name: install script");
 	ok(-f "$top/$provided->{$_}", "$name: $provided->{$_} is there")
 	  foreach qw(file docfile);
 	ok(length $provided->{abstract}, "$name: abstract");
+}
+
+#
+# What is installed stays as it is released, so it names no file of the source,
+# which may move.  Nor do the scripts name a page.
+#
+foreach my $name (map { s/^\Q$top\E\///r } sort glob "$top/install/*.sql $top/*.control $top/monitoring/*")
+{
+	my $pages = $name =~ /^monitoring/ ? '' : '|README|\bdocs/|\w\.md\b';
+
+	is(join("\n", grep { m{\w\.(?:c|h|pl|pm|spec)\b|\b(?:src|sql|expected|specs|t|scripts|bench)/\w$pages} } split /\n/, file($name)),
+		'', "$name names no file of the source");
 }
 
 #

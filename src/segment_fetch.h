@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * segment_fetch.h
+ *		The worker's request for segments that is under way.
+ *
+ * For segment_registry.c and segment_home.c, which send it, and
+ * segment_keep.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_SEGMENT_FETCH_H
+#define SNOWFLAKE_SEGMENT_FETCH_H
+
+#include "segment_request.h"
+#include "settings.h"
+
+#pragma GCC visibility push(hidden)
+
+/* What a request is about. */
+typedef enum SegmentFetchKind
+{
+	FETCH_NOTHING,				/* there is none */
+	FETCH_TAKE,					/* segments of tags */
+	FETCH_COMMAND				/* what a session has asked for */
+} SegmentFetchKind;
+
+/* Does the home database give segments, since there is no registry? */
+static inline bool
+segment_is_at_home(void)
+{
+	return snowflake_registry[0] == '\0';
+}
+
+/* When to ask next, on the steady clock; PG_INT64_MAX for not at all. */
+extern int64 segment_fetch_due(void);
+
+/*
+ * Choose and build the next request, which is sent at this time.  is_first:
+ * the first one on a connection to the registry.  At home there may be
+ * nothing to ask.
+ */
+extern SegmentFetchKind segment_fetch_build(LinkRequest *sent, int64 sent_at,
+											bool is_first);
+
+/* What the request under way is about. */
+extern SegmentFetchKind segment_fetch_kind(void);
+
+/*
+ * An ERROR has ended the request under way, or the setting has changed: no
+ * answer to it is awaited any more.
+ */
+extern void segment_fetch_abandon(void);
+
+/*
+ * The answer to FETCH_TAKE.  Sorts the rows.
+ */
+extern void segment_fetch_handle_rows(SegmentRow *rows, int nrows);
+
+/* The same where no tag was created yet. */
+extern void segment_fetch_handle_no_tags(void);
+
+/*
+ * Why rows from the registry are no answer to the request, as a sentence for
+ * registry_link_give_up(); NULL when they are one.
+ */
+extern const char *segment_fetch_objection(const SegmentRow *rows, int nrows);
+
+/* The answer to FETCH_COMMAND: the session that has asked may read it. */
+extern void segment_fetch_handle_result(const SegmentResult *result);
+
+/* The answer is an error that the registry, or the home database, has raised. */
+extern void segment_fetch_note_error(int sqlstate, const char *message,
+									 const char *detail, const char *hint);
+
+/* There is no answer.  The error is a sentence in UTF-8. */
+extern void segment_fetch_note_no_answer(const char *error);
+
+/*
+ * Send the request of segment_keep.c and wait for the answer, in
+ * segment_registry.c and segment_home.c.
+ */
+extern void segment_keep_over_link(const LinkRequest *keep);
+extern void segment_keep_at_home(const LinkRequest *keep);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_SEGMENT_FETCH_H */

@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * segment_request.h
+ *		What the registry is asked about segments, and what it answers.
+ *
+ * Texts are in UTF-8.  An answer comes over the link, or from the home
+ * database, by SPI, where the result is NULL.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_SEGMENT_REQUEST_H
+#define SNOWFLAKE_SEGMENT_REQUEST_H
+
+#include "registry_link.h"
+#include "shmem.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The extension that has the functions. */
+#define SEGMENT_EXTENSION	"snowflake_segments"
+
+/* A tag that a request asks about. */
+typedef struct SegmentAsk
+{
+	Segment    *segment;
+	uint32		serial;
+	int64		length;			/* of the segment wanted, 0 for none */
+	int64		seen;
+	char		tag[SEGMENT_TAG_SIZE];
+	char		incarnation[SEGMENT_INCARNATION_SIZE];
+} SegmentAsk;
+
+/* What the registry says of a tag. */
+typedef struct SegmentRow
+{
+	char	   *tag;
+	char	   *incarnation;	/* NULL when there is no such tag */
+	bool		is_given;		/* from and to are a segment */
+	int64		from;
+	int64		to;
+	int32		step;
+	int32		delta;
+	int32		remainder;
+	int64		max_value;
+	int64		max_id;
+	char	   *closed_until;	/* NULL when it is open */
+	char	   *place;
+} SegmentRow;
+
+/* Numbers of a segment that nobody has drawn. */
+typedef struct SegmentSpan
+{
+	char		incarnation[SEGMENT_INCARNATION_SIZE];
+	int64		first;
+	int64		last;
+} SegmentSpan;
+
+/*
+ * The requests.  In the statement, %s is what comes before the name of a
+ * function: its schema, or nothing where the registry finds it without.
+ */
+
+/* Take segments for these tags, and hold them for so long (microseconds). */
+extern void segment_request_take(LinkRequest *take, const SegmentAsk *asks,
+								 int nasks, int64 hold);
+
+/* Create, alter or drop a tag. */
+extern void segment_request_command(LinkRequest *sent, const SegmentCommand *command);
+
+/* Keep these numbers for the next start. */
+extern void segment_request_keep(LinkRequest *keep, const SegmentSpan *spans,
+								 int nspans, const char *place, int64 hold);
+
+/*
+ * The answers.
+ */
+extern SegmentRow *segment_read_rows(const PGresult *answer, int nrows);
+
+/* Are they what the registry can say of tags? */
+extern bool segment_rows_are_sound(const SegmentRow *rows, int nrows);
+
+/* What came of a command. */
+extern SegmentResult segment_read_result(const PGresult *answer);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_SEGMENT_REQUEST_H */

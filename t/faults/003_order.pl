@@ -1,0 +1,180 @@
+
+# The order in which a backend looks for an ID: its own slot, the higher slots
+# of the node in the same time unit, the next time units up to max_drift, a
+# wait up to max_wait, an error.
+#
+# Time units of a minute and fields of a few bits make each step visible
+# without racing the clock.  The server has a clock of its own, so that a minute
+# begins when the test needs one.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+use SnowflakeTest;
+
+my $node = snowflake_node('order', "autovacuum = off\nsnowflake.sequence_start = zero",
+	clock => -3600);
+
+# Of its clock, in seconds.  Always behind the real one: where it is ahead, and
+# libfaketime does not reach the beginning of a backend, a timer that was set
+# there seems to be due, and those of statements are not set.
+my $ahead = -3600;
+
+# Set the clock forward, to so many seconds after the next minute has begun; back
+# it would be behind what was drawn.
+sub set_second
+{
+	my ($second) = @_;
+	my $now = time() + $ahead;
+
+	$ahead += 60 - $now + 60 * int($now / 60) + $second;
+	set_clock($node, $ahead);
+	return;
+}
+
+# As a new server, whose first time unit is that of the clock: a minute that has
+# just begun, and in which all is counted.
+sub restart_with
+{
+	my ($conf) = @_;
+	forget_mark($node);
+	open(my $file, '>', $node->data_dir . '/test.conf') or die $!;
+	print $file $conf;
+	close($file);
+	$node->stop;
+	set_second(1);
+	start_node($node);
+	return;
+}
+$node->append_conf('postgresql.conf', "include_if_exists 'test.conf'");
+
+# worker and sequence of what a session draws, and units ahead of the clock
+sub fields
+{
+	my ($count) = @_;
+	return "SELECT worker || ':' || sequence || '+' || extract(epoch FROM ts - date_trunc('minute', clock_timestamp()))::int / 60 FROM snowflake_nextval($count) id, snowflake_parse(id)";
+}
+
+sub draw
+{
+	my ($session, $count) = @_;
+	return join ' ', split /\n/, $session->query_safe(fields($count));
+}
+
+# three slots: worker 3 is for snowflake_backfill()
+my $minutes = "snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:1'\n";
+
+#
+# Own slot, hop, borrow
+#
+restart_with($minutes . "snowflake.max_drift = '10min'\n");
+my $a = session($node);
+is(draw($a, 2), '0:0+0 0:1+0', 'own slot, until its sequence numbers are gone');
+is(draw($a, 4), '1:0+0 1:1+0 2:0+0 2:1+0', 'then the higher slots, in the same unit');
+is(draw($a, 3), '0:0+1 0:1+1 1:0+1', 'then the next unit, from its own slot again');
+is(draw($a, 5), '1:1+1 2:0+1 2:1+1 0:0+2 0:1+2', 'and so on; no ID has worker 3');
+
+# a second backend, and a third, whose slot is in the middle
+my $b = session($node);
+is(draw($b, 1), '2:0+2', 'another backend is not sent back before what is taken');
+my $c = session($node);
+is(draw($c, 3), '1:0+2 1:1+2 2:1+2', 'one hops upwards, only');
+is($node->safe_psql('postgres', "SELECT string_agg(worker || ':' || issued, ' ' ORDER BY worker) FROM pg_stat_snowflake_slots"),
+	'0:6 1:6 2:6', 'IDs are counted at the slot they are from');
+# the slots above its own are exhausted, and the first draws below
+is(draw($c, 2), '1:0+3 1:1+3', 'it borrows');
+is(draw($a, 3), '0:0+3 0:1+3 2:0+3', 'the first goes on above what is taken');
+$_->quit foreach $a, $b, $c;
+
+# a busy backend whose own slot is high uses the whole node
+restart_with($minutes . "snowflake.max_drift = '1h'\n");
+my ($low, $middle);
+($low, $a, $middle) = map { session($node) } 1 .. 3;
+draw($low, 1);
+is(draw($a, 2), '2:0+0 2:1+0', 'the highest slot');
+draw($middle, 1);
+is(draw($a, 2), '2:0+1 2:1+1', 'has none above it');
+my $used = $a->query_safe('SELECT count(DISTINCT worker) FROM snowflake_nextval(20) id, snowflake_parse(id)');
+is($used, '3', 'so it begins its units lower, over slots that are idle');
+$_->quit foreach $low, $a, $middle;
+
+#
+# Batches: one step takes what a slot has in a unit.
+#
+restart_with("snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:15'\nsnowflake.max_drift = 0\n");
+is( $node->safe_psql('postgres', <<'SQL'),
+SELECT count(*), count(DISTINCT id), max(id) - min(id) FROM snowflake_nextval(98304) id
+SQL
+	'98304|98304|98303', 'a batch takes all of the slots');
+my ($ret, $stdout, $stderr) =
+  $node->psql('postgres', "SET snowflake.max_wait = 0;\n\\set VERBOSITY verbose\nSELECT snowflake_nextval();");
+my $error = psql_error($stderr);
+is($error->{sqlstate}, '53000', 'and leaves none');
+like($error->{message}, qr/all sequence numbers are in use/, 'the error says so');
+like($error->{detail}, qr/The clock shows .* The next unused time unit begins at .*; "snowflake.max_drift" allows 0 ms\. Waited for "snowflake.max_wait", 0 ms\./, 'and how far');
+like($error->{hint}, qr/Draw fewer IDs at a time/, 'and what to do');
+
+# a batch that comes to the end in the middle: an error, and what was drawn
+# before is not drawn again
+restart_with($minutes . "snowflake.max_drift = 0\n");
+$a = session($node);
+$a->query_safe('CREATE TABLE drawn (id bigint PRIMARY KEY)');
+# of the six there are, one now: from here on no wait is for the worker
+is(draw($a, 1), '0:0+0', 'the first');
+$a->query_safe('SET snowflake.max_wait = 0');
+is(session_error($a, 'INSERT INTO drawn SELECT snowflake_nextval(6)')->{sqlstate}, '53000', 'six are more than there are left');
+is($a->query_safe('SELECT count(*) FROM drawn'), '0', 'so none is stored');
+is($node->safe_psql('postgres', 'SELECT sum(issued) FROM pg_stat_snowflake_slots'), '6', 'the rest was drawn');
+$a->quit;
+
+#
+# Waits can be ended, and end by themselves.
+#
+restart_with($minutes . "snowflake.max_drift = 0\nsnowflake.max_wait = '1h'\n");
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(6)');
+
+my $waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%snowflake_nextval()%' AND pid <> pg_backend_pid()";
+
+($ret, $stdout, $stderr) =
+  $node->psql('postgres', "SET statement_timeout = '100ms';\n\\set VERBOSITY verbose\nSELECT snowflake_nextval();");
+is(psql_error($stderr)->{sqlstate}, '57014', 'statement_timeout ends a wait');
+
+foreach my $how ('cancel', 'terminate')
+{
+	my $psql = start_sql($node, 'SELECT snowflake_nextval();');
+	ok($node->poll_query_until('postgres', $waiting, '1'), 'a backend waits');
+	$node->safe_psql('postgres',
+		"SELECT pg_${how}_backend(pid) FROM pg_stat_activity WHERE query LIKE '%snowflake_nextval()%' AND pid <> pg_backend_pid()");
+	($stdout, $stderr) = finish_sql($psql);
+	is(psql_error($stderr)->{sqlstate}, $how eq 'cancel' ? '57014' : '57P01', "pg_${how}_backend ends a wait");
+}
+ok($node->poll_query_until('postgres', 'SELECT sum(cardinality(pids)) = 0 FROM pg_stat_snowflake_slots'),
+	'with their slots given back');
+
+# the next minute brings new ones, to one who waits
+my $psql = start_sql($node, 'SELECT snowflake_nextval() > 0;');
+ok($node->poll_query_until('postgres', $waiting, '1'), 'a backend waits');
+set_clock($node, $ahead += 57 - (time() + $ahead) % 60);
+($stdout, $stderr) = finish_sql($psql);
+is("$stdout$stderr", 't', 'and has its ID with the next time unit');
+
+# max_wait is of a session, and counts on a clock of its own
+restart_with($minutes . "snowflake.max_drift = 0\n");
+$node->safe_psql('postgres', 'SELECT snowflake_nextval(6)');
+($ret, $stdout, $stderr) = $node->psql('postgres', <<'SQL', on_error_stop => 0);
+\set VERBOSITY verbose
+SET snowflake.max_wait = '300ms';
+SELECT clock_timestamp() AS since \gset
+SELECT snowflake_nextval();
+SELECT clock_timestamp() - :'since' BETWEEN '300ms' AND '20s';
+SQL
+is(psql_error($stderr)->{sqlstate}, '53000', 'max_wait ends a wait');
+is($stdout, 't', 'not before its time');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,351 @@
+
+# The background worker fails, in each of the ways it can: IDs go on to the
+# limit, then every caller gets an error in time that says the cause, and when
+# that goes they flow again by themselves.  All the while sessions draw, and no
+# ID comes twice.  Three servers at the same time, as they mostly wait.
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+use FaultTest;
+use LeaseTest;
+use SnowflakeTest;
+
+my ($node, $draw, $ledger);
+my $faults = 0;
+
+sub new_server
+{
+	my ($name) = @_;
+
+	$node = snowflake_node($name, <<'CONF', allows_streaming => 1);
+snowflake.reserve_window = '400ms'
+snowflake.max_wait = '700ms'
+max_connections = 30
+CONF
+	$node->safe_psql('postgres', 'CREATE DATABASE app');
+	$node->safe_psql('app', 'CREATE EXTENSION snowflake');
+	return;
+}
+
+# Sessions that draw all the while.
+sub begin_draw
+{
+	$ledger = new_ledger();
+	$draw = start_draw($node, sessions => 4, delay => 2, dbname => 'app');
+	wait_drawn($draw, 100);
+	return;
+}
+
+# What happened to them: these errors and no others
+sub end_draw
+{
+	my $result = stop_draw($draw);
+
+	$ledger->add($draw);
+	is_deeply([ grep { $_ ne '55000' } keys %{ $result->{errors} } ], [], 'no other errors');
+	is($ledger->duplicates, 0, 'no ID came twice');
+	is($ledger->disorder, 0, 'the IDs of a session increase');
+	cmp_ok($ledger->count, '>', 1000, 'enough to tell');
+	$ledger->report($faults);
+	return;
+}
+
+sub alter_system
+{
+	my ($setting) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM $setting");
+	reload_node($node);
+	return;
+}
+
+# What a call fails with, or no error; and how long it took.
+sub call
+{
+	my ($sql) = @_;
+	my $began = time();
+	my (undef, undef, $stderr) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\n" . ($sql // 'SELECT snowflake_nextval()'));
+
+	return (psql_error($stderr), time() - $began);
+}
+
+# With the fault there: IDs stop, with an error that says why, in bounded time.
+sub stops
+{
+	my ($name, $detail, $hint) = @_;
+	my ($error, $took);
+
+	# what is reserved may still be drawn, and the worker may still be ending
+	foreach (1 .. 100)
+	{
+		($error, $took) = call();
+		last if $error->{detail} =~ $detail;
+		usleep(50_000);
+	}
+	is($error->{sqlstate}, '55000', "$name: an error");
+	is($error->{message}, 'cannot generate a snowflake ID: the durable mark could not be raised',
+		"$name: the message");
+	like($error->{detail}, $detail, "$name: says why");
+	like($error->{hint}, $hint, "$name: says what to do") if defined $hint;
+	cmp_ok($took, '<', 20, "$name: in bounded time");
+
+	# waits can be ended before that
+	($error, $took) = call("SET snowflake.max_wait = '1h'; SET statement_timeout = '200ms'; SELECT snowflake_nextval()");
+	like($error->{sqlstate}, qr/^(57014|55000)$/, "$name: the wait can be cancelled");
+	cmp_ok($took, '<', 20, "$name: at once");
+	$faults++;
+	return;
+}
+
+sub flows
+{
+	my ($name) = @_;
+
+	ok($node->poll_query_until('postgres',
+			"SELECT count(*) = 3 FROM (SELECT snowflake_nextval() FROM generate_series(1, 3)) s"),
+		"$name: IDs flow again by themselves");
+	return;
+}
+
+sub raised
+{
+	my ($name) = @_;
+	my $reserved = $node->safe_psql('postgres', 'SELECT last_value FROM snowflake_home.mark');
+
+	ok($node->poll_query_until('postgres', "SELECT last_value > $reserved FROM snowflake_home.mark"),
+		"$name: the mark is raised");
+	return;
+}
+
+#
+# Terminated, again and again: what is reserved lasts until the next one
+#
+sub test_terminated
+{
+	new_server('terminated');
+	begin_draw();
+
+	# wide enough for the second until the worker is started again
+	alter_system(q(SET snowflake.reserve_window = '5s'));
+	my $reserved = "SELECT to_timestamp(last_value / 1e6) - clock_timestamp() > '3s' FROM snowflake_home.mark";
+	$node->poll_query_until('postgres', $reserved);
+	my $quiet = start_draw($node, sessions => 2, delay => 2, max_wait => '3s');
+	wait_drawn($quiet, 20);
+
+	foreach (1 .. full_or_short(4, 2))
+	{
+		$node->poll_query_until('postgres', $reserved);
+		my $pid = worker_pid($node);
+		$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+		$node->poll_query_until('postgres',
+			"SELECT pid <> $pid FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'");
+		wait_drawn($quiet, 100);
+		$faults++;
+	}
+	my $result = stop_draw($quiet);
+	is_deeply($result->{errors}, {}, 'terminated: nobody noticed');
+	is($result->{lost}, 0, 'terminated: nor lost the connection');
+	$ledger->add($quiet);
+
+	# it cannot be cancelled: a commit whose wait was cancelled looks like any other
+	my $pid = worker_pid($node);
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
+	wait_drawn($draw, 100);
+	is(worker_pid($node), $pid, 'a cancel is ignored');
+	end_draw();
+	$node->stop;
+	return;
+}
+
+#
+# A synchronous standby that is not there
+#
+sub test_standby
+{
+	# the worker must be waiting for the standby, not for this
+	alter_system(q(SET synchronous_standby_names = 'nobody'));
+	stops('synchronous standby', qr/The background worker, PID \d+, is at work on it in database "postgres" and waits for IPC: SyncRep\. Waited for "snowflake\.max_wait", 700 ms\./,
+		qr/synchronous standbys/);
+
+	# ended in the middle of that wait: what it wrote is not published
+	my $pid = worker_pid($node);
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+	$node->poll_query_until('postgres',
+		"SELECT pid <> $pid FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'");
+	stops('synchronous standby, a new worker', qr/SyncRep/);
+
+	# nor with what is set for the database
+	$node->safe_psql('postgres', "SET synchronous_commit = local; ALTER DATABASE postgres SET synchronous_commit = off");
+	$pid = worker_pid($node);
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+	$node->poll_query_until('postgres',
+		"SELECT pid <> $pid FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'");
+	stops('synchronous_commit off for the database', qr/SyncRep/);
+
+	$node->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''");
+	reload_node($node);
+	flows('synchronous standby');
+	$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET synchronous_commit');
+	alter_system(q(RESET synchronous_standby_names));
+	return;
+}
+
+#
+# A mark that cannot be written
+#
+sub test_not_written
+{
+	$node->safe_psql('postgres', FREEZE_MARK);
+	stops('rejected setval', qr/The background worker failed in database "postgres": setval: value \d+ is out of bounds for sequence "mark"/,
+		qr/The background worker tries again when a session asks for an ID/);
+	$node->safe_psql('postgres', THAW_MARK);
+	flows('rejected setval');
+
+	# the same where such an error is not for the log
+	my $from = -s $node->logfile;
+	alter_system('SET log_min_messages = fatal');
+	raised('not logged') foreach 1, 2;    # it reads its settings in between
+	$node->safe_psql('postgres', FREEZE_MARK);
+	stops('not logged', qr/The background worker failed in database "postgres": setval: value \d+ is out of bounds for sequence "mark"/);
+	$node->safe_psql('postgres', THAW_MARK);
+	flows('not logged');
+	unlike(slurp_file($node->logfile, $from), qr/out of bounds/, 'not logged: it is not');
+	alter_system('RESET log_min_messages');
+	return;
+}
+
+#
+# A home database that does not allow it
+#
+sub new_worker
+{
+	my $pid = worker_pid($node);
+
+	$node->safe_psql('template1', "SELECT pg_terminate_backend($pid)");
+	worker_pid($node, $pid);
+	return;
+}
+
+sub test_read_only
+{
+	# not even that, unless the server cannot write
+	$node->safe_psql('postgres', 'ALTER DATABASE postgres SET default_transaction_read_only = on');
+	new_worker();
+	raised('read-only');
+	flows('read-only');
+	$node->safe_psql('postgres', 'SET default_transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only');
+	return;
+}
+
+#
+# A table of processes that is full: the worker cannot be started again
+#
+sub run_prlimit
+{
+	my ($pid, @options) = @_;
+
+	my ($stdout) = run_command([ 'prlimit', '--pid', $pid, @options ]);
+	return $stdout =~ s/\s//gr;
+}
+
+sub test_no_process
+{
+	my $postmaster = postmaster_pid($node);
+	my $session = session($node);
+
+	$session->query_safe("SET snowflake.max_wait = '1min'; SELECT snowflake_nextval(); RESET snowflake.max_wait");
+	my $limit = run_prlimit($postmaster, '--nproc', '--output=SOFT', '--noheadings');
+	is(system('prlimit', '--pid', $postmaster, '--nproc=1:'), 0, 'no more processes');
+	$session->query_safe("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'");
+	my $error;
+	foreach (1 .. 100)
+	{
+		$error = session_error($session, 'SELECT snowflake_nextval()');
+		last if $error->{detail} =~ /terminating background worker|is not running/;
+		usleep(50_000);
+	}
+	is($error->{sqlstate}, '55000', 'cannot fork: an error');
+	ok(wait_for(sub { slurp_file($node->logfile) =~ /could not fork (background )?worker/ }),
+		'cannot fork: it was that');
+	like($error->{detail}, qr/The background worker failed in database "postgres": terminating background worker|is not running/,
+		'cannot fork: says why');
+	is(system('prlimit', '--pid', $postmaster, "--nproc=$limit:"), 0, 'processes again');
+	$session->quit;
+	flows('cannot fork');
+	$faults++;
+	return;
+}
+
+#
+# The home database is elsewhere, missing, closed
+#
+sub test_home
+{
+	new_server('home');
+	flows('at first');
+	$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET snowflake.recorded');
+	$node->append_conf('postgresql.conf', "snowflake.database = 'home of marks'");
+	$node->restart;
+	stops('missing', qr/The background worker failed in database "home of marks": database "home of marks" does not exist\./);
+	$node->safe_psql('postgres', 'CREATE DATABASE "home of marks" ALLOW_CONNECTIONS false');
+	stops('closed', qr/database "home of marks" is not currently accepting connections/);
+	$node->safe_psql('postgres', 'ALTER DATABASE "home of marks" ALLOW_CONNECTIONS true');
+	flows('missing and closed');
+	is($node->safe_psql('home of marks', 'SELECT count(*) FROM snowflake_home.mark'), '1', 'it was set up');
+	like(slurp_file($node->logfile), qr/LOG:  snowflake keeps its durable mark in database "home of marks" from now on/,
+		'which the log says');
+
+	# and changed, with what was issued recorded in the other one: nothing is issued
+	$node->append_conf('postgresql.conf', "snowflake.database = 'app'");
+	$node->restart;
+	my $patient = "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval()";
+	my ($error, $took) = call($patient);
+	like($error->{detail}, qr/the durable mark of this server is in database "home of marks", and "snowflake\.database" is "app"/,
+		'another home: nothing is issued');
+	like($error->{hint}, qr/Set "snowflake\.database" to "home of marks" and restart the server/, 'another home: the way out');
+	$node->append_conf('postgresql.conf', "snowflake.database = 'home of marks'");
+	$node->restart;
+	flows('home again');
+
+	# a mark that was lost is noticed
+	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
+	$node->restart;
+	$node->safe_psql('home of marks', 'DROP EXTENSION snowflake_home');
+	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'snowflake'");
+	$node->restart;
+	($error) = call($patient);
+	like($error->{detail}, qr/the durable mark is lost: database "home of marks" had it/, 'a lost mark: nothing is issued');
+	$node->safe_psql('postgres', 'ALTER DATABASE "home of marks" RESET snowflake.recorded');
+	flows('begun anew');
+
+	# no room for a worker at all
+	$node->append_conf('postgresql.conf', 'max_worker_processes = 0');
+	$node->restart;
+	stops('no worker', qr/The background worker "snowflake mark writer" is not running\./, qr/max_worker_processes/);
+
+	$node->stop;
+	return;
+}
+
+in_parallel(
+	terminated => \&test_terminated,
+	failing => sub {
+		new_server('failing');
+		begin_draw();
+		test_standby();
+		test_not_written();
+		test_read_only();
+		test_no_process();
+		end_draw();
+		$node->stop;
+	},
+	home => \&test_home);
+
+done_testing();

@@ -1,0 +1,232 @@
+# What the TAP tests share.
+
+package SnowflakeTest;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
+use Test::More ();
+
+our @EXPORT = qw(
+  full_or_short
+  snowflake_node
+  start_node
+  reload_node
+  set_clock
+  forget_mark
+  need_extension
+  start_sql
+  finish_sql
+  psql_error
+  session
+  session_error
+);
+
+# From PostgreSQL 17 on PostgreSQL::Test::Utils catches SIGCHLD, so that a sleep
+# would end early whenever a program that the test has started does.
+INIT { $SIG{CHLD} = 'DEFAULT'; }
+
+# Of two values the one that applies: tests that take long have a short form too,
+# with each fault and each check, but fewer repetitions of them.  The variable
+# SNOWFLAKE_SHORT chooses it; a test run by hand is the full one.
+sub full_or_short
+{
+	my ($full, $short) = @_;
+
+	return $ENV{SNOWFLAKE_SHORT} ? $short : $full;
+}
+
+# A running server with the extension created in the database "postgres".
+# $conf is added to its configuration, %init goes to $node->init().  With
+# clock => seconds in %init the server has a clock of its own, that far from
+# the real one, which set_clock() sets.
+sub snowflake_node
+{
+	my ($name, $conf, %init) = @_;
+	my $clock = delete $init{clock};
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(%init);
+	$node->append_conf('postgresql.conf', <<CONF . ($conf // ''));
+shared_preload_libraries = 'snowflake'
+snowflake.node_id = 1
+fsync = off
+CONF
+	set_clock($node, $clock) if defined $clock;
+	start_node($node);
+	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+	return $node;
+}
+
+# Start a node, with its own clock if it was given one.  Restart such a node
+# by $node->stop and this, not by $node->restart.
+sub start_node
+{
+	my ($node, %params) = @_;
+	my $file = clock_file($node);
+
+	return $node->start(%params) unless -e $file;
+
+	my ($library) = grep { -e }
+	  glob '/usr/{lib,lib64,lib/*}/faketime/libfaketimeMT.so.1';
+	die "libfaketime is missing: install the package faketime\n"
+	  unless defined $library;
+
+	# Read the file at each look at the clock; leave all other clocks alone.
+	local %ENV = (
+		%ENV,
+		LD_PRELOAD => $library,
+		FAKETIME_TIMESTAMP_FILE => $file,
+		FAKETIME_NO_CACHE => 1,
+		FAKETIME_DONT_FAKE_MONOTONIC => 1,
+		NO_FAKE_STAT => 1);
+	return $node->start(%params);
+}
+
+# Have it read its settings, and wait until the postmaster has, which tells its
+# processes before it starts another one.  Without that a shutdown that follows
+# may overtake the signal.
+sub reload_node
+{
+	my ($node) = @_;
+	my $read_at = $node->safe_psql('postgres', 'SELECT pg_conf_load_time()');
+
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT pg_conf_load_time() <> '$read_at'")
+	  or die $node->name . ' does not read its settings';
+	return;
+}
+
+# Set a node's clock so many seconds, negative or positive, from the real one.
+# It applies to all processes at once: the file is never seen half written.
+sub set_clock
+{
+	my ($node, $seconds) = @_;
+	my $file = clock_file($node);
+
+	open my $fh, '>', "$file.new" or die "$file.new: $!";
+	printf $fh "%+.6f\n", $seconds;
+	close $fh or die "$file.new: $!";
+	rename "$file.new", $file or die "$file: $!";
+	return;
+}
+
+# Let the next start be like that of a new server, which may have another layout
+# or epoch and draws in any time unit.  On the running server, just before it
+# is stopped; nobody may draw IDs meanwhile.
+sub forget_mark
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', <<'SQL');
+ALTER DATABASE postgres RESET snowflake.recorded;
+SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake_home') AS found \gset
+\if :found
+SELECT setval('snowflake_home.mark', 0, false);
+\endif
+SQL
+	return;
+}
+
+# The test is about another extension, from Debian's package
+# postgresql-MAJOR-$package.  Without it the test fails, except where
+# scripts/test.sh says that there is no such package.
+sub need_extension
+{
+	my ($extension, $package) = @_;
+	my ($share) = PostgreSQL::Test::Utils::run_command(
+		[ 'pg_config', '--sharedir' ]);
+
+	return if -e "$share/extension/$extension.control";
+	Test::More::plan(
+		skip_all => "Debian has no package of $extension for this server")
+	  if grep { $_ eq $package } split(/ /, $ENV{SNOWFLAKE_NO_PACKAGE} // '');
+	die "$extension is missing: install the package "
+	  . "postgresql-MAJOR-$package of this server version\n";
+}
+
+sub clock_file { return $_[0]->basedir . '/clock'; }
+
+# Run a script in a psql of its own and do not wait for it.  By way of files,
+# since nobody may be here to fill and empty a pipe.
+sub start_sql
+{
+	my ($node, $sql, $dbname) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/psql';
+
+	open my $fh, '>', $file or die "$file: $!";
+	print $fh $sql;
+	close $fh or die "$file: $!";
+	my $run = IPC::Run::start(
+		[
+			$node->installed_command('psql'), '-XAtq',
+			'-v', 'ON_ERROR_STOP=1',
+			'-v', 'VERBOSITY=verbose',
+			'-d', $node->connstr($dbname // 'postgres'),
+			'-f', $file
+		],
+		'<', '/dev/null', '>', "$file.out", '2>', "$file.err",
+		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
+	return { run => $run, file => $file };
+}
+
+# Wait for its end.  Returns what it printed as results and as errors.
+sub finish_sql
+{
+	my ($psql) = @_;
+
+	$psql->{run}->finish;
+	return
+	  map { s/\n\z//r }
+	  map { PostgreSQL::Test::Utils::slurp_file("$psql->{file}.$_") }
+	  qw(out err);
+}
+
+# Take the first error apart that a psql with VERBOSITY=verbose has printed.
+# Returns a hash, whose sqlstate is '' when there was none.
+sub psql_error
+{
+	my ($stderr) = @_;
+	my %error = (sqlstate => '', message => '', detail => '', hint => '');
+
+	if ($stderr =~ /^(?:psql:\S+ )?(?:ERROR|FATAL):  (\w{5}): (.*)$/m)
+	{
+		@error{qw(sqlstate message)} = ($1, $2);
+		$error{detail} = $1 if $stderr =~ /^DETAIL:  (.*)$/m;
+		$error{hint} = $1 if $stderr =~ /^HINT:  (.*)$/m;
+	}
+	return \%error;
+}
+
+# A psql that stays connected, for as long as it takes: a BackgroundPsql of
+# PostgreSQL's own.
+sub session
+{
+	my ($node, $dbname) = @_;
+	my $session = $node->background_psql(
+		$dbname // 'postgres',
+		on_error_stop => 0,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ],
+		timeout => 2 * $PostgreSQL::Test::Utils::timeout_default);
+
+	# that of each query; and from the last one to the end
+	$session->set_query_timer_restart;
+	return $session;
+}
+
+# Run a statement there that fails, and go on.  Returns as psql_error().
+sub session_error
+{
+	my ($session, $sql) = @_;
+
+	$session->query($sql);
+	my $error = psql_error($session->{stderr});
+	$session->{stderr} = '';
+	return $error;
+}
+
+1;

@@ -1,0 +1,385 @@
+# The protocols of the durable mark, of leased node numbers and of segments, in
+# all orders of their steps: the model checker spin goes through every state of
+# mark.pml, lease.pml, segment.pml and segment_registry.pml.  It must find no ID issued twice, and it must find one as soon
+# as a protocol lacks any of its parts.
+
+use strict;
+use warnings FATAL => 'all';
+
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use IPC::Run;
+use POSIX ();
+use PostgreSQL::Test::Utils ();
+use Storable qw(retrieve store);
+use Test::More;
+
+my $model;
+my @checks;         # what is to be checked, in order
+my $at_once = 2;    # so many at the same time
+
+# More steps than in any run without a loop; spin says when it was too few.
+my $depth = 400_000;
+
+# Not skipped: without this, nothing shows that the promise is kept.
+my $version =
+  eval { run_in(PostgreSQL::Test::Utils::tempdir(), 'spin', '-V') } // $@;
+if ($version !~ /^Spin Version/)
+{
+	fail('the model checker "spin" is missing: install the package spin');
+	diag($version);
+	done_testing();
+	exit 1;
+}
+note($version);
+
+# Run a program in a directory.  Returns what it printed; dies when it cannot
+# be started, not when it fails.
+sub run_in
+{
+	my ($dir, @command) = @_;
+	my $output = '';
+
+	IPC::Run::run(
+		\@command, '<', '/dev/null', '>', \$output, '2>&1',
+		init => sub { chdir $dir or die "$dir: $!" },
+		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
+	return $output;
+}
+
+# Check the model with these macros, in its turn, and give what comes of it to a
+# function.
+sub check
+{
+	my ($report, $name, @macros) = @_;
+
+	push @checks,
+	  {
+		report => $report,
+		name => $name,
+		macros => \@macros,
+		model => $model,
+		dir => PostgreSQL::Test::Utils::tempdir()
+	  };
+	return;
+}
+
+# Check all, several in processes of their own, and report in order.
+sub check_all
+{
+	my $next = 0;
+	my %running;
+
+	foreach my $check (@checks)
+	{
+		while (!$check->{ended})
+		{
+			while (keys %running < $at_once && $next < @checks)
+			{
+				my $new = $checks[ $next++ ];
+
+				$running{ start_check($new) } = $new;
+			}
+			my $ended = delete $running{ wait() } or next;
+
+			die "$ended->{name} could not be checked\n" if $? != 0;
+			$ended->{ended} = 1;
+		}
+		my $result = retrieve("$check->{dir}/result");
+
+		note($result->{summary});
+		$check->{report}->($result);
+	}
+	return;
+}
+
+# Returns the process that does it, and leaves the result in a file.
+sub start_check
+{
+	my ($check) = @_;
+	my $pid = fork // die "fork: $!";
+
+	return $pid if $pid != 0;
+	my $done = eval { store(run_check($check), "$check->{dir}/result") };
+	print STDERR $@ unless $done;
+	POSIX::_exit($done ? 0 : 1);
+}
+
+# Returns what came of it: a hash.
+sub run_check
+{
+	my ($check) = @_;
+	my ($name, $model, $dir) = @{$check}{qw(name model dir)};
+	my @macros = @{ $check->{macros} };
+	my @define = map { "-D$_" } @macros;
+	my %result = (dir => $dir, define => \@define, model => $model);
+	# those that stop at an assertion are quick anyway
+	my $optimize = grep({ $_ eq 'UNIQUE_ONLY' } @macros) ? '-O0' : '-O2';
+
+	my $output = run_in($dir, 'spin', @define, '-a', $model);
+	# all interleavings, none left out as equivalent; give up at 2 GB
+	$output .= run_in($dir, $ENV{CC} // 'cc', $optimize, '-DSAFETY',
+		'-DNOREDUCE', '-DMEMLIM=2000', '-o', 'pan', 'pan.c');
+	$output .= run_in($dir, "$dir/pan", "-m$depth", '-w22')
+	  if -x "$dir/pan";
+
+	$result{output} = $output;
+	($result{errors}) = $output =~ /, errors: (\d+)$/m;
+	($result{assertion}) = $output =~ /^pan:\d+: assertion violated\s+(.*) \(at depth/m;
+	# one that was cut short says so, in one of these ways
+	$result{complete} = defined $result{errors} &&
+	  $output !~ /not completed|max search depth too small|out of memory|MEMLIM|truncated|too large/;
+
+	my ($states) = $output =~ /^\s*(\S+) states, stored/m;
+	my ($memory) = $output =~ /^\s*(\S+)\s+total actual memory usage/m;
+	my ($time) = $output =~ /elapsed time (\S+) seconds/;
+	$result{summary} = sprintf '%s (%s): %s states, %s s, %s MB', $name,
+	  join(' ', @macros), map { $_ // '?' } $states, $time, $memory;
+	return \%result;
+}
+
+# Show why it did not run, or the steps that lead to an assertion that failed.
+sub show
+{
+	my ($result) = @_;
+
+	diag($result->{output});
+	my ($trail) = glob "$result->{dir}/*.trail";
+	return unless defined $trail;
+	my $steps = run_in($result->{dir}, 'spin', @{ $result->{define} },
+		'-t', '-p', '-k', $trail, $result->{model});
+	foreach my $step (split /\n/, $steps)
+	{
+		next unless $step =~ /proc +(\d+) \((\w+).*?:(\d+) \(state.*\t\[(.*)\]/;
+		my ($process, $name, $line, $statement) = ($1, $2, $3, $4);
+		diag("line $line\t$name $process\t$statement")
+		  unless $statement =~ /^(?:\(1\)|else|break|.*goto.*)$/;
+	}
+	return;
+}
+
+sub is_right
+{
+	my ($result, $name) = @_;
+
+	ok($result->{complete} && $result->{errors} == 0, $name)
+	  or show($result);
+	return;
+}
+
+# All states, and in none anything is wrong.
+sub holds
+{
+	my ($name, @macros) = @_;
+
+	check(sub { is_right($_[0], $name) }, $name, @macros);
+	return;
+}
+
+# The same, and each statement of the model is executed.
+sub holds_and_reaches_all
+{
+	my ($name, @macros) = @_;
+	my $report = sub {
+		my ($result) = @_;
+		my @unreached = grep { !/"-end-"/ } $result->{output} =~ /^\t(\S+:\d+, state \d+, .*)$/mg;
+
+		is_right($result, $name);
+		is("@unreached", '', 'every statement was executed');
+	};
+
+	check($report, $name, @macros);
+	return;
+}
+
+# An assertion like this is violated.
+sub violates
+{
+	my ($pattern, $test, $name, @macros) = @_;
+	my $report = sub {
+		my ($result) = @_;
+
+		like($result->{assertion} // '', $pattern, $test) or show($result);
+	};
+
+	check($report, $name, @macros);
+	return;
+}
+
+# A broken protocol lets an ID be issued twice.  Nothing else is asserted.
+sub rejected
+{
+	my ($name, @macros) = @_;
+
+	violates(qr/^!\(issued\)$/, "rejected: $name", $name, 'UNIQUE_ONLY', @macros);
+	return;
+}
+
+# IDs are issued under a condition: what holds then does not hold for want of
+# anything that happens.
+sub issues
+{
+	my ($name, $condition, @macros) = @_;
+
+	# the only assertion besides the one of uniqueness
+	violates(qr/^!\((?!issued\))/, "IDs are issued $name", $name, 'UNIQUE_ONLY', "NEVER=$condition", @macros);
+	return;
+}
+
+# Go on with this model.
+sub use_model
+{
+	my ($name) = @_;
+
+	$model = abs_path(dirname(__FILE__) . "/$name.pml");
+	return;
+}
+
+#
+# The durable mark
+#
+use_model('mark');
+
+# Each with any clock, crashes, clean restarts, and a worker that ends alone.
+#
+holds('one slot', 'TIMES=4');
+holds('two slots', 'SLOTS=2', 'SEQUENCES=1');
+holds_and_reaches_all('two slots, and snowflake_advance()', 'TIMES=2', 'SLOTS=2', 'ADVANCE');
+holds('synchronous standby, and snowflake_advance()', 'SYNC', 'ADVANCE');
+holds('asynchronous standby', 'ASYNC');
+
+#
+# IDs are issued whatever happened before
+#
+issues('after a crash', 'started_by==crash');
+issues('after a clean restart', 'started_by==stop');
+issues('after promotion of a synchronous standby', 'started_by==promotion', 'SYNC');
+issues('after promotion of an asynchronous standby', 'started_by==promotion', 'ASYNC');
+issues('after snowflake_advance()', 'advanced', 'ADVANCE');
+issues('after the worker alone ended', 'worker_ended');
+issues('while the worker closes the words', 'limit==0');
+
+#
+# No part of it can be left out
+#
+rejected('the limit is published before the commit', 'PUBLISH_FIRST');
+rejected('words are not raised to the floor', 'NO_FLOOR');
+rejected('the word of a slot that is given back is reset', 'RESET_WORD');
+rejected('words are not closed before the mark is lowered', 'NO_CLOSE');
+rejected('the mark is lowered when it was not read yet', 'CLOSE_UNKNOWN');
+rejected('closed words are left out when the mark is lowered', 'CLOSE_AGAIN');
+rejected('the commit does not wait for the synchronous standby', 'SYNC', 'ASYNC_COMMIT');
+rejected('snowflake_advance() does not raise the words', 'ADVANCE', 'NO_RAISE');
+rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC', 'TRUST_FLOOR');
+
+#
+# Leased node numbers
+#
+use_model('lease');
+
+# With any clocks, and leases that expire at any time: the mark alone does it.
+holds('a lease');
+holds('a lease, cloned servers, and reboots', 'CLONE', 'REBOOT');
+holds('a lease, and requests that come late', 'LATE');
+
+# With right clocks, nor do two servers believe that they have one number.
+my @promotion = ('TIMED', 'TIMES=4', 'TTL=1', 'PROMOTION', 'BEHIND');
+my @release = ('TIMED', 'TIMES=4', 'RELEASE');
+holds('a lease and its deadline', 'TIMED', 'TIMES=4');
+holds('a lease, and the registry\'s clock steps', 'TIMED', 'TIMES=3', 'STEPS');
+holds('a lease, and the registry is promoted', @promotion);
+holds('a lease, and snowflake_release_node() for a server that is gone', @release);
+
+issues('by a cached lease', 'restarted[me]');
+issues('with a number that the other server took', 'taken[1-me]');
+issues('with a number after the registry was promoted', 'promoted', @promotion);
+
+rejected('the floor is ignored', 'IGNORE_FLOOR');
+rejected('the floor is ignored where the number is the same', 'SAME_NUMBER');
+rejected('the floor is lost with the answer', 'LOST_FLOOR');
+rejected('the node number is read before the limit', 'NODE_FIRST');
+rejected('the limit is published before the node number', 'LIMIT_FIRST');
+rejected('words are not raised when the number changes', 'NO_RAISE');
+rejected('a renewal lowers the limit', 'LOWER_LIMIT');
+rejected('the cached lease is not bound to the instance', 'CLONE', 'CACHE_ANY_INSTANCE');
+rejected('the registry renews for another instance', 'CLONE', 'RENEW_ANY_INSTANCE');
+rejected('the floor is not cached', 'CACHE_NO_FLOOR');
+rejected('the answer counts before the commit', 'EARLY_ANSWER');
+rejected('the mark is not raised with the renewal', 'NO_MARK_RAISE');
+rejected('no closing after a promotion', @promotion, 'NO_CLOSING');
+rejected('what has expired is renewed while closed', @promotion, 'RENEW_WHILE_CLOSED');
+rejected('a number is kept while closed without a live lease', @promotion, 'TRUST_HELD');
+rejected('what has expired is renewed after closing', @promotion, 'RENEW_EXPIRED');
+rejected('a claim after closing has the old floor', @promotion, 'OLD_FLOOR');
+rejected('snowflake_release_node() for a server that runs', @release, 'STILL_RUNS');
+rejected('snowflake_release_node(), and the server\'s clock was ahead', 'TIMED', 'TIMES=2', 'TTL=1', 'RELEASE', 'ANY_CLOCK');
+
+# These keep two servers from believing that they have one number.  Without
+# them IDs are unique all the same, by the mark.
+foreach my $fence (
+	[ 'the deadline is counted from the answer', 'TIMED', 'TIMES=3', 'FROM_ANSWER' ],
+	[ 'a number is free before its mark has passed', 'TIMED', 'TIMES=3', 'STEPS', 'NO_MARK_CONDITION' ])
+{
+	my ($name, @macros) = @$fence;
+
+	violates(qr/deadline/, "two holders: $name", $name, @macros);
+	holds("unique: $name", @macros, 'UNIQUE_ONLY');
+}
+
+#
+# Segments within a server
+#
+use_model('segment');
+
+# A broken protocol shows by any assertion: of another tag, or who sleeps for
+# ever.
+sub fails_model
+{
+	my ($name, $pattern, @macros) = @_;
+
+	violates($pattern, "rejected: $name", $name, @macros);
+	return;
+}
+
+holds('segments, and a server that stops', 'KEEP', 'GENERATIONS=2');
+holds('segments, and the entry is another tag\'s', 'REUSE', 'KEEP', 'SERIALS=2', 'GENERATIONS=2');
+holds('segments, and who waits for them', 'WAKING', 'GENERATIONS=2');
+rejected('a number is taken whatever the generation', 'GONE_ONLY');
+rejected('the word is not closed', 'KEEP', 'NO_CLOSE');
+rejected('what is kept is read before the word is closed', 'KEEP', 'KEEP_READ');
+fails_model('the serial is not looked at', qr/tag/, 'REUSE', 'SERIALS=2', 'GENERATIONS=3', 'NO_SERIAL');
+fails_model('who asks does not exchange', qr/waits/, 'WAKING', 'GENERATIONS=2', 'WAKE_LATE');
+fails_model('sleep is prepared after the look', qr/waits/, 'WAKING', 'GENERATIONS=2', 'PREPARE_LATE');
+fails_model('the worker forgets what it has cleared', qr/waits/, 'WAKING', 'GENERATIONS=2', 'FORGET_CLEARED');
+fails_model('a report clears what it has not seen', qr/asked/, 'WAKING', 'POLL', 'GENERATIONS=2', 'CLEAR_UNREAD');
+
+#
+# Segments of several servers
+#
+use_model('segment_registry');
+
+my @promoted = ('PROMOTION=1', 'TIMES=4');
+holds('segments of two servers', 'TIMES=1', 'DROP', 'LATE');
+holds('segments, and the registry is promoted', @promoted, 'LATE');
+issues('after a promotion, from a segment', 'promoted', @promoted);
+issues('that were kept', 'was_kept', 'TIMES=1');
+
+rejected('an answer counts before the commit', 'TIMES=1', 'EARLY_ANSWER');
+rejected('what was kept is claimed and stays', 'TIMES=1', 'CLAIM_STAYS');
+rejected('a server goes on with what it keeps', 'TIMES=1', 'DRAW_AFTER_KEEP');
+rejected('a tag that is dropped leaves nothing', 'TIMES=1', 'DROP', 'NO_TOMBSTONE');
+rejected('no closing after a promotion, segments', @promoted, 'NO_CLOSING');
+rejected('what was kept stays after a promotion', @promoted, 'KEPT_STAYS');
+rejected('servers do not report', @promoted, 'NO_REPORT');
+rejected('servers have no deadline', @promoted, 'NO_DEADLINE');
+rejected('the deadline counts from the answer', @promoted, 'FROM_ANSWER');
+rejected('a server that was away forgets nothing', @promoted, 'NO_FORGET');
+rejected('a server heeds another place that it did not tell all', @promoted, 'HEED_ANYWHERE');
+rejected('a server keeps what it had in another place', @promoted, 'KEEP_ANYWHERE');
+
+# What the documentation says that it does not cover.
+rejected('a tag is dropped when the registry is promoted', @promoted, 'DROP');
+rejected('a server that has drawn lost numbers does not report', @promoted, 'ISOLATED');
+
+check_all();
+done_testing();
