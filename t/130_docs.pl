@@ -1,16 +1,23 @@
-# The README says what is there: each function, view, setting, error, wait
-# event and metric is in its reference as the server has it, what it names
-# exists, its links lead somewhere, and its examples run, in the order of the
-# page, with the output shown.
+# The pages for users say what is there: README.md, CONTRIBUTING.md,
+# bench/README.md and docs/*.md.
+#
+#   1. Form: tables, width and length of pages, links, files that are named.
+#   2. Examples run, and their outputs are those shown.
+#   3. The reference (docs/ref-*.md, formats.md, monitoring.md, operations.md)
+#      has each function, view, setting, wait event, check, dialect, SQLSTATE,
+#      log message, metric and alert as the server has it.
+#   4. Each function, setting, table and view that any page names exists.
 #
 # An example is a block that is marked as sql, or one in which a line begins
 # with psql's prompt.  A block without a mark right below the first kind is its
 # output, from the end; the second kind has its outputs in it.  "..." in an
-# output stands for any lines.  A comment in the first line says where an
-# example does not run in the database postgres:
+# output stands for any lines.  Each page has a database of its own with the
+# extension in it (README.md creates it there itself).  A comment in the first
+# line says where else an example runs:
 #
-#   -- in the database NAME     there; "in a new database" is one of its own
-#   -- with NAME                not here, as that is another extension
+#   -- in the database NAME     there; "in a new database" is one of its own,
+#                               without the extension
+#   -- with NAME                not here, as that is another extension or server
 
 use strict;
 use warnings FATAL => 'all';
@@ -22,162 +29,111 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+use Page;
 use SnowflakeTest;
 
-# Other extensions, which have tests of their own or none.
+# Lines of a page, at most
+my %longest = ('README.md' => 220, 'CONTRIBUTING.md' => 120);
+my $longest = 290;
+
+# What examples are left out with
 my %other = map { $_ => 1 } 'pg_cron', 'pg_partman', "pgEdge's snowflake";
 
-# Names of pgEdge's extension, of a role in the examples, and of a package.
+# Names of pgEdge's extension, of roles in the examples, and of a package
 my %foreign = map { $_ => 1 } qw(snowflake.nextval snowflake.node snowflake_server snowflake_17);
 
-# Errors that the server itself raises.
+# SQLSTATEs and messages that the server itself raises
 my @by_server = qw(23514 42883 57014);
+my $message_by_server = qr/^(?:permission denied|duplicate key|function \S+ does not exist)/;
 
-# An output that is not the same twice, so that only its shape is compared.
+# An output that is not the same twice, so that only its shape is compared
 my $varies = qr/now\(\)|nextval|snowflake_key\(|snowflake_check|pg_stat_|item\)\ VALUES|
   snowflake_partitions|snowflake_convert|snowflake_nodes/x;
 
-#
-# The page: its headings, tables and blocks
-#
+my %page = map { $_ => Page->new($_) } 'README.md', 'CONTRIBUTING.md', 'bench/README.md', glob 'docs/*.md';
+my @pages = map { $page{$_} } sort keys %page;
 
-my @lines = split /\n/, slurp_file('README.md');
-my (@headings, @tables, @blocks, @prose);
-{
-	my ($block, $table);
-	my $heading = '';
-
-	foreach my $n (1 .. @lines)
-	{
-		my $line = $lines[ $n - 1 ];
-
-		if ($block)
-		{
-			if ($line =~ /^\s*```$/)
-			{
-				$block->{end} = $n;
-				push @blocks, $block;
-				undef $block;
-			}
-			else
-			{
-				push @{ $block->{lines} }, $line =~ s/^\s{0,$block->{indent}}//r;
-			}
-			next;
-		}
-		if ($line =~ /^(\s*)```(\w*)$/)
-		{
-			$block = { indent => length $1, mark => $2, line => $n, lines => [] };
-			next;
-		}
-		undef $table if $line !~ /^\|/;
-		if ($line =~ /^(#+) (.*)$/)
-		{
-			$heading = $2;
-			push @headings, { level => length $1, text => $2, anchor => anchor($2) };
-		}
-		elsif ($line =~ /^\|(.*)\|$/)
-		{
-			my @cells = map { s/^\s+|\s+$//gr } split /\|/, $1, -1;
-
-			if (!$table)
-			{
-				$table = { heading => $heading, line => $n, head => \@cells, rows => [] };
-				push @tables, $table;
-			}
-			elsif ($line !~ /^[|\s-]+$/)
-			{
-				is(scalar @cells, scalar @{ $table->{head} }, "line $n: as many cells as columns")
-				  if @cells != @{ $table->{head} };
-				push @{ $table->{rows} }, \@cells;
-			}
-		}
-		push @prose, [ $n, $line ];
-	}
-	is($block, undef, 'each block is closed');
-	is_deeply([ map { $_->{line} } grep { !@{ $_->{lines} } } @blocks ], [], 'no block is empty');
-}
-
-# GitHub's rule.
-sub anchor { return lc($_[0]) =~ s/[^\w\- ]//gr =~ s/ /-/gr; }
-
-# The tables below a heading.
+# The tables of pages, by names with wildcards, whose first column has this
+# head; at least one.
 sub tables
 {
-	my ($heading) = @_;
-	my @found = grep { $_->{heading} eq $heading } @tables;
+	my ($names, $head) = @_;
+	my @found =
+	  grep { $_->{head}[0] =~ /^$head$/i } map { @{ $page{$_}{tables} } } grep { exists $page{$_} } glob $names;
 
-	die "no table below $heading\n" unless @found;
+	ok(scalar @found, "$names: there is a table of each \"$head\"");
 	return @found;
 }
 
-# What is in code quotes.
-sub quoted { return $_[0] =~ /`([^`]+)`/g; }
+sub rows { return map { @{ $_->{rows} } } @_; }
 
-# The headings below one, of the next level.
-sub below
+# What is in code quotes
+sub quoted { return map { /`([^`]+)`/g } @_; }
+
+# A list is empty.  Otherwise it says what is wrong, and where.
+sub none
 {
-	my ($heading) = @_;
-	my ($level, @found);
+	my ($faults, $name) = @_;
 
-	foreach my $h (@headings)
-	{
-		if (defined $level)
-		{
-			last if $h->{level} <= $level;
-			push @found, $h->{text} if $h->{level} == $level + 1;
-		}
-		$level = $h->{level} if $h->{text} eq $heading;
-	}
-	return @found;
+	return is(join("\n", @$faults), '', $name);
 }
 
 #
-# Links, files, width
+# 1. Form
 #
 
-my %anchor;
-$anchor{ $_->{anchor} }++ foreach @headings;
-is_deeply([ grep { $anchor{$_} > 1 } sort keys %anchor ], [], 'no two headings have one anchor');
-
-my @links;
-foreach my $paragraph (@prose)
+foreach my $page (@pages)
 {
-	push @links, map { [ $paragraph->[0], $_ ] } $paragraph->[1] =~ /\]\(([^)]+)\)/g;
+	my $name = $page->{name};
+	my %anchors;
+
+	none($page->{faults}, "$name: tables and blocks");
+
+	cmp_ok(scalar @{ $page->{lines} }, '<=', $longest{$name} // $longest, "$name: lines");
+	is(scalar grep({ $_->{level} == 1 } @{ $page->{headings} }), 1, "$name: one title");
+
+	$anchors{ $_->{anchor} }++ foreach @{ $page->{headings} };
+	none([ grep { $anchors{$_} > 1 } sort keys %anchors ], "$name: each heading has an anchor of its own");
+
+	# Links and code count, but one that is longer than a line stands alone.
+	none(
+		[
+			map { "$name:$_->[0]" }
+			grep { $_->[1] !~ /^\|/ && length $_->[1] > 100 && $_->[1] =~ /^\s*\S+\s/ }
+			map { [ $_->[0], $_->[1] =~ s/(\[[^\]]*\]\([^)]*\)|`[^`]*`)/'x' x length $1/ger ] } @{ $page->{prose} }
+		],
+		"$name: lines of at most 100 columns");
+
+	none(
+		[
+			map { my $what = $page->broken($_->[1], \%page); $what ? "$name:$_->[0]: $_->[1]: $what" : () } $page->links
+		],
+		"$name: links lead somewhere");
+
+	my $folder = qr/(?:bench|debian|docs|expected|install|monitoring|packaging|scripts|specs|sql|src|t)/;
+	none(
+		[
+			map { my ($file) = glob; defined $file && -e $file ? () : "$name: $_" }
+			uniq map { /(?<![\w\/.\$}])($folder\/[\w.*\/-]*\w)/g } @{ $page->{lines} }
+		],
+		"$name: files that are named exist");
 }
-cmp_ok(scalar @links, '>', 100, 'there are links');
-is_deeply(
-	[
-		map { "line $_->[0]: $_->[1]" }
-		grep { $_->[1] =~ /^#(.*)/ ? !$anchor{$1} : $_->[1] !~ /^https:/ && !-e $_->[1] } @links
-	],
-	[], 'all links lead somewhere');
 
-# The contents are the last list before the first section.
-my ($first) = grep { $lines[$_] =~ /^## / } 0 .. $#lines;
-my $contents = (split /\n\n/, join "\n", @lines[ 0 .. $first - 1 ])[-1];
-my @contents = $contents =~ /\]\(#([^)]+)\)/g;
-is_deeply(\@contents, [ map { $_->{anchor} } grep { $_->{level} > 1 } @headings ],
-	'the table of contents has all headings, in their order');
+# The README's last section is the index.
+{
+	my @lines = @{ $page{'README.md'}{lines} };
+	my ($begin) = grep { $lines[$_] eq '## Pages' } 0 .. $#lines;
+	my %indexed = map { $_ => 1 } map { /\]\(([^)#]+)\)/g } @lines[ ($begin // 0) .. $#lines ];
 
-my $folder = qr/(?:bench|debian|expected|monitoring|packaging|scripts|specs|sql|src|t)/;
-my @files = uniq(map { /(?<![\w\/.])($folder\/[\w.*-]*\w)/g } @lines);
-cmp_ok(scalar @files, '>', 10, 'files are named');
-is_deeply([ grep { my ($file) = glob; !defined $file || !-e $file } @files ], [], 'all files that are named exist');
-
-is_deeply(
-	[
-		map { $_->[0] }
-		grep { length $_->[1] > 100 && $_->[1] =~ /^\s*\S+\s/ && $_->[1] !~ /^\|/ }
-		map { [ $_->[0], $_->[1] =~ s/(\[[^\]]*\]\([^)]*\)|`[^`]*`)/'x' x length $1/ger ] } @prose
-	],
-	[], 'prose is wrapped at 100 columns');
+	ok(defined $begin, 'README.md: has an index of the pages');
+	none([ grep { $_ ne 'README.md' && !$indexed{$_} } sort keys %page ], 'README.md: all pages are in its index');
+}
 
 #
-# Examples
+# 2. Examples
 #
 
-my $node = PostgreSQL::Test::Cluster->new('readme');
+my $node = PostgreSQL::Test::Cluster->new('docs');
 $node->init;
 $node->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'snowflake'
@@ -187,6 +143,7 @@ fsync = off
 CONF
 $node->start;
 
+# A statement's lines, as psql shows them
 sub run_psql
 {
 	my ($database, $sql) = @_;
@@ -197,21 +154,33 @@ sub run_psql
 			$node->installed_command('psql'), '-Xq', '-P', 'footer=off',
 			'-v', 'VERBOSITY=default', '-d', $node->connstr($database)
 		],
-		'<', \$sql, '>', \$out, '2>&1',
+		'<', \($sql =~ s/\\watch [\d.]+/\\g/gr), '>', \$out, '2>&1',
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
-	return [ grep { $_ ne '' } map { s/\s+$//r } split /\n/, $out ];
+	return [ without_blanks(split /\n/, $out) ];
 }
 
-# What is left of an output when numbers, times and widths are taken away.
+sub without_blanks { return grep { $_ ne '' } map { s/\s+$//r } @_; }
+
+# An output without its numbers, times and widths
 sub shape
 {
-	return map {
-		s/\d[\d.:+]*(?:-[\d.:+-]+)?(?: \d+:[\d.:+-]+)?/N/gr
-		  =~ s/-(?=N)//gr =~ s/N ?(?:bytes|kB|MB)/SIZE/gr =~ s/(?<=\])-+$//r =~ s/-{2,}/--/gr =~ s/#+/#/gr =~ s/\s+/ /gr =~ s/^ | $//gr
-	} @_;
+	my @lines = @_;
+
+	foreach (@lines)
+	{
+		s/\d[\d.:+]*(?:-[\d.:+-]+)?(?: \d+:[\d.:+-]+)?/N/g;
+		s/-(?=N)//g;
+		s/N ?(?:bytes|kB|MB)/SIZE/g;
+		s/(?<=\])-+$//;
+		s/-{2,}/--/g;
+		s/#+/#/g;
+		s/\s+/ /g;
+		s/^ | $//g;
+	}
+	return @lines;
 }
 
-# The same lines, but for "..." in the expected ones.
+# The same lines, but for "..." in the expected ones?
 sub same_lines
 {
 	my ($got, $expected) = @_;
@@ -224,8 +193,8 @@ my %compared = (exactly => 0, 'in shape' => 0);
 
 sub compare
 {
-	my ($block, $sql, $got, $expected) = @_;
-	my @expected = grep { $_ ne '' } map { s/\s+$//r } @$expected;
+	my ($where, $sql, $got, $expected) = @_;
+	my @expected = without_blanks(@$expected);
 	my $last = (split /;\n/, $sql)[-1];
 	my $how = 'exactly';
 	my $same = same_lines($got, \@expected);
@@ -236,118 +205,173 @@ sub compare
 		$same = same_lines([ shape(@$got) ], [ shape(@expected) ]);
 	}
 	$compared{$how}++;
-	ok($same, "line $block->{line}: the output is that shown")
+	ok($same, "$where: the output is that shown")
 	  or diag(join "\n", $sql, 'got:', @$got, 'shown:', @expected);
 	return;
 }
 
-my ($new, @left_out) = (0);
-foreach my $i (0 .. $#blocks)
+my %created;
+
+sub create_database
 {
-	my $block = $blocks[$i];
-	my @text = @{ $block->{lines} };
+	my ($database, $extension) = @_;
 
-	if ($block->{mark} eq 'sql')
+	return if $created{$database}++;
+	$node->safe_psql('postgres', "CREATE DATABASE $database") if $database ne 'postgres';
+	$node->safe_psql($database, "CREATE EXTENSION $extension") if $extension;
+	return;
+}
+
+# A block marked as sql, whose output may be the next block
+sub run_script
+{
+	my ($where, $database, $block, $next) = @_;
+	my $sql = join "\n", @{ $block->{lines} }, '';
+	my @got = @{ run_psql($database, $sql) };
+	my $output =
+	  $next && $next->{mark} eq '' && $next->{line} == $block->{end} + 1 && !is_session($next)
+	  ? $next->{lines}
+	  : [];
+
+	is( join("\n", grep { /^(?:ERROR|FATAL|PANIC|psql:|invalid)/ } @got),
+		join("\n", grep { /^ERROR/ } @$output), "$where: the example runs");
+	return unless @$output;
+	$next->{is_compared} = 1;
+	splice @got, 0, -without_blanks(@$output) unless @got <= @$output || grep { $_ eq '...' } @$output;
+	compare($where, $sql, \@got, $output);
+	return;
+}
+
+sub is_session { return scalar grep { /^=# / } @{ $_[0]{lines} }; }
+
+# A block of statements after psql's prompt and their outputs
+sub run_session
+{
+	my ($where, $database, $block) = @_;
+	my (@statements, @outputs);
+	my $open = 0;
+
+	$block->{is_compared} = 1;
+	foreach my $line (@{ $block->{lines} })
 	{
-		my $database = 'postgres';
-		my $sql = join "\n", @text, '';
-
-		if ($text[0] =~ /^-- with ([^,:]+)/)
+		next if $line =~ /^-- / && !@statements;
+		if ($line =~ /^=# (.*)/)
 		{
-			ok($other{$1}, "line $block->{line}: $1 is another extension");
-			push @left_out, $block->{line};
+			push @statements, $1;
+			push @outputs, [];
+			$open = 1;
+		}
+		elsif ($open) { $statements[-1] .= "\n$line"; }
+		else { push @{ $outputs[-1] }, $line; }
+		$open = 0 if $line =~ /;\s*(?:--.*)?$|\\g(?:x|set)?(?: \S+)?$|\\g \(.*\)$|\\watch [\d.]+$|^(?:=# )?\\/;
+	}
+
+	my @got = ([]);
+	foreach my $line (@{ run_psql($database, join "\\echo --8<--\n", map { "$_\n" } @statements) })
+	{
+		if ($line eq '--8<--') { push @got, []; }
+		else { push @{ $got[-1] }, $line; }
+	}
+	compare($where, $statements[$_], $got[$_] // [], $outputs[$_]) foreach 0 .. $#statements;
+	return;
+}
+
+# Leave nothing of a page to the next one.
+sub clean_up
+{
+	$node->safe_psql('postgres', <<'SQL');
+SELECT format('DROP DATABASE %I WITH (FORCE)', datname) FROM pg_database
+WHERE datname NOT IN ('postgres', 'template0', 'template1') \gexec
+SELECT format('DROP OWNED BY %1$I; DROP ROLE %1$I', rolname) FROM pg_roles
+WHERE rolname !~ '^pg_' AND oid <> 10 \gexec
+ALTER SYSTEM RESET ALL;
+SELECT pg_reload_conf();
+SQL
+
+	# Tags are the server's, and in the home database.
+	my $view = $node->safe_psql('postgres', q{SELECT oid::regclass FROM pg_class WHERE relname = 'snowflake_segments'});
+	if ($view)
+	{
+		create_database('cleaning', 'snowflake');
+		$node->safe_psql('cleaning', $node->safe_psql('postgres',
+			qq{SELECT format('SELECT snowflake_segment_drop(%L, forget => true);', tag) FROM $view}));
+		$node->safe_psql('postgres', 'DROP DATABASE cleaning');
+	}
+	%created = ();
+	return;
+}
+
+my (@left_out, $new);
+foreach my $page (@pages)
+{
+	my @blocks = @{ $page->{blocks} };
+	my @examples =
+	  grep { $blocks[$_]{mark} eq 'sql' || ($blocks[$_]{mark} eq '' && is_session($blocks[$_])) } 0 .. $#blocks;
+
+	next unless @examples;
+	my $own = 'page_' . lc $page->{name} =~ s/\.md$//r =~ s/\W+/_/gr;
+	create_database($own, $page->{name} eq 'README.md' ? undef : 'snowflake');
+	foreach my $i (@examples)
+	{
+		my $block = $blocks[$i];
+		my $where = "$page->{name}:$block->{line}";
+		my $first = $block->{lines}[0];
+		my $database = $own;
+
+		if ($first =~ /^-- with ([^,:]+)/)
+		{
+			ok($other{$1}, "$where: $1 is another extension");
+			push @left_out, $where;
 			next;
 		}
-		$database = $1 if $text[0] =~ /^-- in the database (\w+)/;
-		$database = 'new' . ++$new if $text[0] =~ /^-- in a new database/;
-		$node->safe_psql('postgres',
-			"SELECT 'CREATE DATABASE $database' WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '$database') \\gexec");
-		my @got = @{ run_psql($database, $sql =~ s/\\watch \d+/\\g/gr) };
-		my $next = $blocks[ $i + 1 ];
-		my $output = $next->{mark} eq '' && $next->{line} == $block->{end} + 1
-		  && !grep({ /^=# / } @{ $next->{lines} }) ? $next->{lines} : [];
-		is_deeply(
-			[ grep { /^(?:ERROR|FATAL|PANIC|psql:|invalid)/ } @got ],
-			[ grep { /^ERROR/ } @$output ],
-			"line $block->{line}: the example runs");
-		next unless @$output;
-		splice @got, 0, -@$output unless @got <= @$output || grep { $_ eq '...' } @$output;
-		compare($block, $sql, \@got, $output);
+		$database = $1 if $first =~ /^-- in the database (\w+)/;
+		$database = 'new' . ++$new if $first =~ /^-- in a new database/;
+		create_database($database);
+		if ($block->{mark} eq 'sql') { run_script($where, $database, $block, $blocks[ $i + 1 ]); }
+		else { run_session($where, $database, $block); }
 	}
-	elsif (grep { /^=# / } @text)
-	{
-		my (@statements, @outputs);
-		my $open = 0;
-
-		foreach my $line (@text)
-		{
-			if ($line =~ s/^=# //)
-			{
-				push @statements, $line;
-				push @outputs, [];
-				$open = 1;
-			}
-			elsif ($open)
-			{
-				$statements[-1] .= "\n$line";
-			}
-			else
-			{
-				push @{ $outputs[-1] }, $line;
-			}
-			$open = 0 if $line =~ /;$|\\gx$|\\g \(.*\)$|\\watch \d+$/;
-		}
-		my $got = run_psql('postgres', join "\\echo --8<--\n", map { s/\\watch \d+/\\g/r . "\n" } @statements);
-		my @got = ([]);
-		foreach my $line (@$got)
-		{
-			if ($line eq '--8<--') { push @got, []; }
-			else { push @{ $got[-1] }, $line; }
-		}
-		compare($block, $statements[$_], $got[$_] // [], $outputs[$_]) foreach 0 .. $#statements;
-	}
+	clean_up();
 }
 cmp_ok($compared{exactly}, '>', 15, 'outputs are compared');
-note "$compared{exactly} outputs are as shown, $compared{'in shape'} in shape; left out: lines @left_out";
+note "$compared{exactly} outputs are as shown, $compared{'in shape'} in shape; left out: @left_out";
 
 # Settings in examples of postgresql.conf: their values are checked when they are
 # set, as at the server's start.
 my @configured =
-  grep { @$_ } map { [ /^(snowflake\.\w+) *= *'?((?<=')[^']*|[^\s']+)/ ] }
-  map { @{ $_->{lines} } } grep { $_->{mark} eq 'ini' } @blocks;
+  uniq map { /^(snowflake\.\w+) *= *'?((?<=')[^']*|[^\s'#]+)/ ? "ALTER SYSTEM SET $1 = '$2'" : () }
+  map { @{ $_->{lines} } } grep { $_->{mark} eq 'ini' } map { @{ $_->{blocks} } } @pages;
 cmp_ok(scalar @configured, '>', 5, 'settings are configured');
-foreach my $setting (@configured)
+foreach my $command (@configured)
 {
-	my ($status, $out, $err) =
-	  $node->psql('postgres', "ALTER SYSTEM SET $setting->[0] = '$setting->[1]'");
+	my ($status, $out, $err) = $node->psql('postgres', $command);
 
-	is($err, '', "$setting->[0] can be $setting->[1]");
+	is($err, '', $command);
 }
+clean_up();
 
 #
-# Objects
+# 3. The reference: functions, tables and views
 #
 
-$node->safe_psql('postgres', 'CREATE DATABASE reference');
+create_database('reference');
 $node->safe_psql('reference',
-	"CREATE EXTENSION $_") foreach qw(snowflake snowflake_registry snowflake_segments);
+	"CREATE EXTENSION $_") foreach qw(snowflake snowflake_nodes snowflake_segments);
 
-my $objects = <<'SQL';
+my $members = <<'SQL';
 SELECT e.extname, d.classid::regclass,
   CASE WHEN d.classid = 'pg_proc'::regclass THEN (SELECT proname FROM pg_proc WHERE oid = d.objid)
        WHEN d.classid = 'pg_class'::regclass THEN
          (SELECT regexp_replace(relnamespace::regnamespace::text, '^(public|pg_catalog)$', '') || '.' || relname
-          FROM pg_class WHERE oid = d.objid AND relkind IN ('r', 'v', 'S')) END,
-  d.objid
+          FROM pg_class WHERE oid = d.objid AND relkind IN ('r', 'v', 'S')) END
 FROM pg_depend AS d JOIN pg_extension AS e ON d.refobjid = e.oid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname LIKE 'snowflake%'
 SQL
 my (%functions, %relations);
 foreach my $database ('reference', 'postgres')
 {
-	foreach my $row (split /\n/, $node->safe_psql($database, $objects))
+	foreach my $row (split /\n/, $node->safe_psql($database, $members))
 	{
-		my ($extension, $class, $name, $oid) = split /\|/, $row;
+		my ($extension, $class, $name) = split /\|/, $row;
 
 		next if $database eq 'postgres' && $extension ne 'snowflake_home';
 		$functions{$name} = $extension if $class eq 'pg_proc';
@@ -357,33 +381,29 @@ foreach my $database ('reference', 'postgres')
 cmp_ok(scalar keys %functions, '>', 50, 'the server has functions');
 cmp_ok(scalar keys %relations, '>', 15, 'the server has tables and views');
 
-my @groups = below('Functions');
-my %internal = map { s/\(\)$//r => 1 }
-  map { quoted($_->[0]) } map { @{ $_->{rows} } } tables('What is not called by people');
+# A name with parentheses is a function only: a view may have the same name.
+my %internal = map { s/\(.*\)$//r => (/\(/ ? 'function' : 'object') }
+  quoted(map { $_->[0] } rows(tables('docs/ref-*.md', 'internal object')));
+none([ grep { !$relations{$_} && !$functions{$_} } sort keys %internal ], 'internal objects of the reference exist');
 
-# As the page writes them.
+# As the page writes them
 sub plain
 {
 	return $_[0] =~ s/timestamp with time zone/timestamptz/gr =~ s/::[\w ]+?(?=,|\)|$)//gr
 	  =~ s/'(\d+)'/$1/gr =~ s/"//gr;
 }
 
-my (%documented, %granted);
-foreach my $table (map { tables($_) } grep { $_ ne 'What is not called by people' } @groups)
+# signature => [result, whether PUBLIC may call it].  Nobody but its owner may
+# call any function of a registry, so these have no mark.
+my (%documented, %there);
+foreach my $row (rows(tables('docs/ref-*.md', 'function')))
 {
-	next unless $table->{head}[0] =~ /function/;
-	foreach my $row (@{ $table->{rows} })
-	{
-		my ($signature) = quoted($row->[0]);
-		my ($result) = quoted($row->[1]);
+	my ($signature) = quoted($row->[0]);
+	my ($result) = quoted($row->[1]);
 
-		next unless $signature =~ /\(/;
-		$documented{ plain($signature) } = plain($result);
-		$granted{ plain($signature) } = $row->[0] !~ /¹/ if $table->{heading} ne 'Functions of the registry';
-	}
+	fail("function without signature: @$row"), next if $signature !~ /\(/;
+	$documented{ plain($signature) } = [ plain($result), $row->[0] =~ /¹/ ? 'f' : 't' ];
 }
-
-my (%there, %public);
 foreach my $row (
 	split /\n/,
 	$node->safe_psql('reference', <<'SQL'))
@@ -394,31 +414,40 @@ FROM pg_proc WHERE oid IN (SELECT objid FROM pg_depend WHERE deptype = 'e' AND c
 SQL
 {
 	my ($name, $arguments, $result, $set, $public) = split /\|/, $row;
-
-	next if $internal{$name} && !grep { /^\Q$name\E\(/ } keys %documented;
 	my @in = grep { !/^OUT / } split /, /, $arguments;
 	my @out = map { s/^OUT //r } grep { /^OUT / } split /, /, $arguments;
-	$result = ($set eq 't' ? 'setof ' : '') . '(' . join(', ', @out) . ')' if @out;
 	my $signature = plain("$name(" . join(', ', @in) . ')');
+
+	# One name may be an internal object, and a function for users besides.
+	next if $internal{$name} && !grep { /^\Q$name\E\(/ } keys %documented;
 	next if $internal{$name} && @in == 0 && $relations{$name};    # under the view
-	$there{$signature} = plain($result =~ s/^SETOF/setof/r);
-	$public{$signature} = $public eq 't' if exists $granted{$signature};
+	$result = ($set eq 't' ? 'setof ' : '') . '(' . join(', ', @out) . ')' if @out;
+	$public = $documented{$signature}[1]
+	  if $documented{$signature} && $functions{$name} =~ /_(?:nodes|segments)$/;
+	$there{$signature} = [ plain($result =~ s/^SETOF/setof/r), $public ];
 }
-is_deeply(\%documented, \%there, 'all functions are in the reference, with arguments and result');
-is_deeply(\%granted, \%public, 'those are marked that PUBLIC may not call');
 
-my %views = map { $_ => 1 } below('Views and tables');
-is_deeply(
-	[ grep { !$views{$_} && !$internal{$_} } sort keys %relations ],
-	[], 'all tables and views are in the reference');
-is_deeply(
-	[ grep { !$relations{$_} } sort keys %views ], [], 'and those in it exist');
-is_deeply([ grep { !$relations{$_} && !$functions{$_} } sort keys %internal ],
-	[], 'so does what people do not call');
-
-foreach my $view (sort keys %views)
+sub listing
 {
-	my ($table) = tables($view);
+	my ($of) = @_;
+
+	return join "\n", map { "$_ returns $of->{$_}[0]" . ($of->{$_}[1] eq 't' ? '' : ', not for PUBLIC') } sort keys %$of;
+}
+is(listing(\%documented), listing(\%there),
+	'all functions are in the reference, with arguments and result, and the mark of those that PUBLIC may not call');
+
+# Each table and view has a heading of its name, and a table of its columns.
+my %view = map {
+	my $page = $_;
+	map { $_->{text} =~ s/`//gr => $page }
+	  grep { $_->{text} =~ /^`?(?:\w+_snowflake|snowflake_\w+)\w*`?$/ } @{ $page->{headings} }
+} grep { $_->{name} =~ /^docs\/ref-/ } @pages;
+none([ grep { !$view{$_} && ($internal{$_} // '') ne 'object' } sort keys %relations ],
+	'all tables and views are in the reference');
+none([ grep { !$relations{$_} && !$functions{$_} } sort keys %view ], 'and those in it exist');
+foreach my $view (sort grep { $relations{$_} } keys %view)
+{
+	my ($table) = grep { $_->{head}[0] eq 'column' } map { $view{$view}->below($_) } $view, "`$view`";
 	my @columns;
 
 	foreach my $row (@{ $table->{rows} })
@@ -429,23 +458,19 @@ foreach my $view (sort keys %views)
 		@types = (@types) x @names if @types == 1;
 		push @columns, map { "$names[$_] $types[$_]" } 0 .. $#names;
 	}
-	is( join("\n", @columns),
-		plain($node->safe_psql('reference', <<SQL)), "columns of $view");
+	is( join("\n", @columns), plain($node->safe_psql('reference', <<SQL)), "columns of $view");
 SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = '$view'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 SQL
-}
 
-my ($formats) = tables('snowflake_key_formats');
-is( join(
-		"\n",
-		map { my $row = $_; map { "$_ $row->[2]" =~ s/`//gr } quoted($row->[0]) }
-		  @{ $formats->{rows} }),
-	$node->safe_psql('reference', <<'SQL') =~ s/'|::text//gr, 'defaults of formats');
+	next if $view ne 'snowflake_key_formats';
+	is( join("\n", map { my $row = $_; map { "$_ $row->[2]" =~ s/`//gr } quoted($row->[0]) } @{ $table->{rows} }),
+		$node->safe_psql('reference', <<'SQL') =~ s/'|::text//gr, "defaults of $view");
 SELECT attname || ' ' || coalesce(pg_get_expr(adbin, adrelid), '') FROM pg_attribute
 LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
 WHERE attrelid = 'snowflake_key_formats'::regclass AND attnum > 0 ORDER BY attnum
 SQL
+}
 
 #
 # Settings
@@ -462,19 +487,18 @@ sub number
 {
 	my ($text) = @_;
 
-	return $text =~ /^(\d+)(ms|s|min|h|d)$/ ? $1 * $unit{$2} : $text;
+	return $text =~ /^(\d+) ?(ms|s|min|h|d)$/ ? $1 * $unit{$2} : $text;
 }
 
-my ($settings) = tables('Settings');
 my @settings;
-foreach my $row (@{ $settings->{rows} })
+foreach my $row (rows(tables('docs/ref-settings.md', 'setting')))
 {
 	my ($name) = quoted($row->[0]);
 	my ($default, $values, $by) = map { s/`//gr } @$row[ 1 .. 3 ];
 
 	$default = '' if $default eq 'empty';
 	$values =
-	    $values =~ /^(\S+) to (\S+)$/ ? number($1) . ' to ' . number($2)
+	    $values =~ /^(.+) to (.+)$/ ? number($1) . ' to ' . number($2)
 	  : $values =~ /^(\S+) and up$/ ? "$1 to 2147483647"
 	  : $values;
 	push @settings, join '|', $name, number($default), $values, $set_by{$by} // "by $by";
@@ -494,29 +518,29 @@ SQL
 # But for what is the server's own, for older versions.
 my $source = join '', map { slurp_file($_) } grep { !/compat/ } glob 'src/*.[ch]';
 
-is_deeply(
-	[ sort map { quoted($_->[0]) } @{ (tables('Wait events'))[0]{rows} } ],
-	[ sort(slurp_file('src/waits.c') =~ /"(Snowflake\w+)"/g) ],
+is( join("\n", sort(quoted(map { $_->[0] } rows(tables('docs/ref-messages.md', '(?:wait )?event'))))),
+	join("\n", sort(slurp_file('src/waits.c') =~ /"(Snowflake\w+)"/g)),
 	'all wait events are in the reference');
 
-my ($checks) = grep { $_->{head}[0] eq 'check' } tables('Checks');
-is( join("\n", map { quoted($_->[0]) } @{ $checks->{rows} }),
-	$node->safe_psql('reference', 'SELECT "check" FROM snowflake_check() WITH ORDINALITY GROUP BY "check" ORDER BY min(ordinality)'),
+is( join("\n", quoted(map { $_->[0] } rows(tables('docs/ref-messages.md', 'check')))),
+	$node->safe_psql('reference', <<'SQL'),
+SELECT "check" FROM snowflake_check() WITH ORDINALITY GROUP BY "check" ORDER BY min(ordinality)
+SQL
 	'all checks are in the reference');
 
-my ($dialects) = tables('IDs of other systems');
 my (@dialects, @examples);
-foreach my $row (@{ $dialects->{rows} })
+foreach my $row (rows(tables('docs/formats.md', '(?:name|dialect)')))
 {
 	my ($name, $layout) = map { s/`//gr } @$row[ 0, 1 ];
-	my ($id, $time) = $row->[3] =~ /^(\d+): (.*)$/;
+	my ($id, $time) = $row->[3] =~ /^`?(\d+)`?: (.*)$/;
 
 	push @dialects, "$name|$layout|$row->[2]";
 	push @examples, "($id, '$name', timestamptz '$time+00')";
 }
 is( join("\n", @dialects),
-	$node->safe_psql('reference', 'SELECT name, layout, epoch FROM snowflake_dialects') =~ s/( 00:00:00|(?<=16:00):00)?\+00$//gmr,
-	'all dialects are on the page, with layout and epoch');
+	$node->safe_psql('reference', 'SELECT name, layout, epoch FROM snowflake_dialects')
+	  =~ s/( 00:00:00|(?<=16:00):00)?\+00$//gmr,
+	'all dialects are on their page, with layout and epoch');
 is( $node->safe_psql('reference', <<SQL), '', 'and an ID of each has the time shown');
 SELECT * FROM (VALUES @{[join ', ', @examples]}) AS e (id, dialect, ts)
 WHERE (snowflake_parse(id, dialect)).ts IS DISTINCT FROM ts
@@ -525,26 +549,13 @@ SQL
 my ($include) = run_command([ 'pg_config', '--includedir-server' ]);
 my %sqlstate = slurp_file("$include/utils/errcodes.h") =~ /^#define ERRCODE_(\w+) MAKE_SQLSTATE\(([^)]*)\)/mg;
 s/[', ]//g foreach values %sqlstate;
-my @raised = uniq sort @by_server, map { $sqlstate{$_} } map { /(?<!== )ERRCODE_(\w+)/g } split /\n/, $source;
-is_deeply([ uniq sort map { split /, /, $_->[0] } map { @{ $_->{rows} } } tables('Errors') ],
-	\@raised, 'all SQLSTATEs are in the reference');
+is( join("\n", uniq sort map { /\b([0-9A-Z]{5})\b/g } map { $_->[0] } rows(tables('docs/ref-messages.md', 'SQLSTATE'))),
+	join("\n", uniq sort @by_server, map { $sqlstate{$_} } map { /(?<!== )ERRCODE_(\w+)/g } split /\n/, $source),
+	'all SQLSTATEs are in the reference');
 
-# Messages are quoted with numbers and names in them: look for what is between.
-my $strings = $source =~ s/" HOME_EXTENSION "/snowflake_home/gr =~ s/\\"/"/gr;
-my @messages = grep { / / && !/SELECT|\(/ }
-  (map { quoted($_->[1]) } @{ (tables('Log messages'))[0]{rows} }),
-  (map { quoted($_->[0]) } @{ (tables('Runbook'))[0]{rows} });
-cmp_ok(scalar @messages, '>', 15, 'messages are quoted');
-is_deeply(
-	[
-		grep {
-			grep { /\w/ && index($strings, $_) < 0 && !/^(?:permission|duplicate) / }
-			  split /\.\.\.|-?\d[\d.]*|"(?!snowflake\.|shared)[^"]+"|(?<=a)(?= database)/, $_
-		} @messages
-	],
-	[], 'messages that the page quotes are in the source');
-
-# And all that the server's log can have must be quoted.
+# What the server's log can have is quoted there, with numbers and names in it.
+my $log_messages = join "\n",
+  quoted(map { @$_ } rows(map { $_->below('Log messages') } grep { $_->{name} eq 'docs/ref-messages.md' } @pages));
 my @logged;
 foreach my $report ($source =~ /\bereport\((.*?)\);\n/gs)
 {
@@ -552,19 +563,49 @@ foreach my $report ($source =~ /\bereport\((.*?)\);\n/gs)
 	push @logged, $report =~ /errmsg\("((?:[^"\\]|\\.)*)"/g;
 }
 cmp_ok(scalar @logged, '>', 15, 'the server logs messages');
-my $quoted = join "\n", map { quoted($_->[1]) } @{ (tables('Log messages'))[0]{rows} };
-is_deeply(
+none(
 	[
 		grep {
-			grep { index($quoted, $_) < 0 } split /%\w+/, s/\\"/"/gr
+			grep { index($log_messages, $_) < 0 } split /%\w+/, s/\\"/"/gr
 		} @logged
 	],
-	[], 'messages that the server logs are in the reference');
+	'messages that the server logs are in the reference');
 
-my @sections = $source =~ /in README\.md, under \\"([^"\\]+)/g;
-cmp_ok(scalar @sections, '>', 0, 'a message sends its reader here');
-is_deeply([ grep { my $name = $_; !grep { $_->{text} eq $name } @headings } @sections ],
-	[], 'to sections that there are');
+# And what pages quote or show is in the source: look for what is between names and numbers.
+my $strings = $source =~ s/" HOME_EXTENSION "/snowflake_home/gr =~ s/\\"/"/gr;
+my @messages = grep { / / && !/SELECT|\(/ } split(/\n/, $log_messages),
+  quoted(map { $_->[0] } rows(tables('docs/operations.md', '(?:you see|message)'), tables('README.md', 'error')));
+cmp_ok(scalar @messages, '>', 25, 'messages are quoted');
+my @shown =
+  map { /^(?:ERROR|LOG|WARNING|FATAL): +(.*)$/ } map { @{ $_->{lines} } }
+  grep { $_->{mark} eq '' && !$_->{is_compared} } map { @{ $_->{blocks} } } @pages;
+cmp_ok(scalar @shown, '>', 3, 'and shown, where no example raises them');
+none(
+	[
+		grep {
+			$_ !~ $message_by_server
+			  && grep { /\w/ && index($strings, $_) < 0 }
+			  split /\.\.\.|-?\d[\d.]*|"(?!snowflake\.|shared)[^"]+"|(?<=a)(?= database)|(?<=libraries") to /
+		} uniq @messages, @shown
+	],
+	'messages that pages quote are in the source');
+
+# Messages that send their reader to a page
+my @sent = map { [ m{(docs/[\w-]+\.md|README\.md)}, m{\\"([^"\\]+)} ] }
+  ("$source\n" . slurp_file('monitoring/alerts.yml')) =~ m{(\w[\w/-]*\.md, under \\"[^"]+|\\"[^"]+" in \w[\w/-]*\.md)}g;
+cmp_ok(scalar @sent, '>=', 3, 'messages send their reader to a page');
+none(
+	[
+		map { "$_->[0]: $_->[1]" } grep {
+			my ($name, $heading) = @$_;
+			!grep { $_->{text} eq $heading } map { @{ $_->{headings} } } grep { $_->{name} eq $name } @pages
+		} @sent
+	],
+	'which has that heading');
+my @named_pages = map { m{\b(docs/[\w-]+\.md|README\.md)}g } $source,
+  map { slurp_file($_) } glob('*.control install/*.sql monitoring/* packaging/* debian/control* META.json scripts/*');
+cmp_ok(scalar @named_pages, '>', 3, 'other files name pages');
+none([ uniq sort grep { !$page{$_} } @named_pages ], 'which exist');
 
 my $queries = CPAN::Meta::YAML->read_string(slurp_file('monitoring/postgres_exporter.yml'))->[0];
 my @metrics;
@@ -582,24 +623,17 @@ foreach my $query (sort keys %$queries)
 	}
 	push @metrics, map { join '|', @$_, join ', ', @labels } @values;
 }
-my ($metrics) = grep { $_->{head}[0] eq 'metric' } tables('Metrics and alerts');
-is_deeply(
-	[ sort map { join '|', map { s/`//gr } @$_[ 0 .. 2 ] } @{ $metrics->{rows} } ],
-	[ sort @metrics ],
+is( join("\n", sort map { join '|', map { s/`//gr } @$_[ 0 .. 2 ] } rows(tables('docs/monitoring.md', 'metric'))),
+	join("\n", sort @metrics),
 	'all metrics are in the reference, with type and labels');
 
 my $alerts = CPAN::Meta::YAML->read_string(slurp_file('monitoring/alerts.yml'))->[0];
-my ($table) = grep { $_->{head}[0] eq 'alert' } tables('Metrics and alerts');
-is_deeply(
-	[ sort map { "$_->[0]|$_->[1]" =~ s/`//gr } @{ $table->{rows} } ],
-	[
-		sort map { "$_->{alert}|$_->{labels}{severity}" }
-		  map { @{ $_->{rules} } } @{ $alerts->{groups} }
-	],
+is( join("\n", sort map { "$_->[0]|$_->[1]" =~ s/`//gr } rows(tables('docs/monitoring.md', 'alert'))),
+	join("\n", sort map { "$_->{alert}|$_->{labels}{severity}" } map { @{ $_->{rules} } } @{ $alerts->{groups} }),
 	'all alerts are in the reference, with severity');
 
 #
-# What is named
+# 4. What is named
 #
 
 my %settings = map { $_ => 1 } split /\n/,
@@ -607,25 +641,29 @@ my %settings = map { $_ => 1 } split /\n/,
 $settings{$_} = 1 foreach $source =~ /DefineCustomStringVariable\("(snowflake\.\w+)"/g;
 my %extensions = map { s/\.control$//r => 1 } glob '*.control';
 my (@called, @named);
-foreach my $n (1 .. @lines)
+foreach my $page (@pages)
 {
-	my $line = $lines[ $n - 1 ] =~ s/\]\([^)]*\)/]/gr;
+	foreach my $n (1 .. @{ $page->{lines} })
+	{
+		my $line = $page->{lines}[ $n - 1 ] =~ s/\]\([^)]*\)/]/gr;
 
-	push @called, map { [ $n, $_ ] } $line =~ /(?<![\w.])((?:\w*snowflake_\w+|id_range_for))\(/g;
-	push @named, map { [ $n, $_ ] } $line =~ /(?<![\w.\/-])((?:pg_stat_)?snowflake[_.]\w+(?:\.\w+)?)(?![\w(*])/g;
+		push @called, map { [ "$page->{name}:$n", $_ ] } $line =~ /(?<![\w.])((?:\w*snowflake_\w+|id_range_for))\(/g;
+		push @named, map { [ "$page->{name}:$n", $_ ] }
+		  $line =~ /(?<![\w.\/-])((?:pg_stat_)?snowflake[_.]\w+(?:\.\w+)?)(?![\w(*])/g;
+	}
 }
 cmp_ok(scalar @called, '>', 200, 'functions are named');
-is_deeply(
-	[ map { "line $_->[0]: $_->[1]" } grep { !$functions{ $_->[1] } && !$foreign{ $_->[1] } } @called ],
-	[], 'all functions that are named exist');
-is_deeply(
+none(
+	[ map { "$_->[0]: $_->[1]" } grep { !$functions{ $_->[1] } && !$foreign{ $_->[1] } } @called ],
+	'all functions that are named exist');
+none(
 	[
-		map { "line $_->[0]: $_->[1]" } grep {
+		map { "$_->[0]: $_->[1]" } grep {
 			my $name = $_->[1];
-			!grep { $_->{$name} } \%functions, \%relations, \%settings, \%extensions, \%foreign, \%anchor
+			!grep { $_->{$name} } \%functions, \%relations, \%settings, \%extensions, \%foreign
 		} @named
 	],
-	[], 'so do all settings, tables and views');
+	'so do all settings, tables and views');
 
 $node->stop;
 done_testing();
