@@ -29,6 +29,7 @@ OBJS = \
 	src/generator.o \
 	src/generator_funcs.o \
 	src/home.o \
+	src/home_guard.o \
 	src/key.o \
 	src/key_formats.o \
 	src/key_funcs.o \

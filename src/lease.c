@@ -292,12 +292,14 @@ remember(const Grant *grant)
 {
 	if (!OidIsValid(get_extension_oid(HOME_EXTENSION, true)))
 		home_run_plain("CREATE EXTENSION " HOME_EXTENSION);
-	home_run_plain("DELETE FROM " TABLE);
-	home_run_plain(psprintf("INSERT INTO " TABLE " (node, deadline, mark, floor, token, instance)"
-							" VALUES (%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s)",
-							grant->node, grant->deadline, grant->mark, grant->floor,
-							quote_literal_cstr(grant->token),
-							quote_literal_cstr(lease_instance())));
+	if (home_run_plain(psprintf("INSERT INTO " TABLE " (node, deadline, mark, floor, token, instance)"
+								" VALUES (%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s)"
+								" ON CONFLICT (only_row) DO UPDATE SET (node, deadline, mark, floor, token, instance)"
+								" = ROW (EXCLUDED.node, EXCLUDED.deadline, EXCLUDED.mark, EXCLUDED.floor, EXCLUDED.token, EXCLUDED.instance)",
+								grant->node, grant->deadline, grant->mark, grant->floor,
+								quote_literal_cstr(grant->token),
+								quote_literal_cstr(lease_instance()))) != 1)
+		elog(ERROR, "could not write to " TABLE);
 }
 
 static void
