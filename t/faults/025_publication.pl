@@ -130,9 +130,9 @@ foreach my $copy ('off', 'on')
 	backfill($s2, 600, $B);
 	draw_numbers($s2, 10000);
 	$state = state_of($s2);
+	draw_numbers($s1, 3000);
 	backfill($s1, 1, $A);
 	backfill($s1, 1, $B);
-	draw_numbers($s1, 3000);
 	$s1->safe_psql('postgres', "SELECT snowflake_segment_alter('x', step => 2000); SELECT snowflake_segment_create('of the publisher')");
 	$s1->safe_psql('postgres', "INSERT INTO snowflake_segments.snowflake_segment_kept SELECT incarnation, 'h', 1, 2, now() FROM snowflake_segments.snowflake_segment_tag; DELETE FROM snowflake_segments.snowflake_segment_kept");
 	ok(caught_up($s1, $s2), "copy $copy: the subscription goes on");
