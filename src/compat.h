@@ -119,6 +119,9 @@ session_has_origin(void)
 #endif
 }
 
+/* Can a publication have sequences, and a subscription write them? */
+#define HAVE_PUBLISHED_SEQUENCES (PG_VERSION_NUM >= 190000)
+
 /*
  * SIGNAL_ARGS_PASSED is what a signal handler hands to another one: all of its
  * SIGNAL_ARGS.

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * home_guard.c
- *		Keeps logical replication away from the tables of the home database.
+ *		Keeps logical replication away from what is in the home database.
  *
  * What is in them is about this server alone.  A publication FOR ALL TABLES
  * sends it to subscribers nevertheless, where it would take the place of
@@ -23,12 +23,18 @@
  * may have a subscription before it has anything else of ours.  Those of
  * snowflake_segments get them here.
  *
+ * The mark is a sequence, which can be published from PostgreSQL 19 on, and
+ * has no triggers.  But a subscription refuses to write a sequence whose
+ * parameters are not those of the publisher's.  One of them is of no use
+ * here, START.  So it tells this server from others.
+ *
  * No locking: nothing is shared.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -39,6 +45,7 @@
 #include "compat.h"
 #include "home.h"
 #include "home_guard.h"
+#include "instance.h"
 
 PG_FUNCTION_INFO_V1(snowflake_home_discard);
 
@@ -105,10 +112,7 @@ home_guard_extension(const char *extension, const char *schema)
 						  "  AND d.refobjid = e.oid AND d.deptype = 'e' AND d.classid = 'pg_class'::regclass"
 						  " JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'r'"
 						  " WHERE e.extname = $1"
-						  " AND (SELECT count(*) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
-						  "  WHERE t.tgrelid = c.oid AND p.prosrc = 'snowflake_home_discard'"
-						  "  AND t.tgenabled = CASE t.tgname WHEN 'discard_replicated' THEN 'R'::\"char\""
-						  "   ELSE 'A' END) < 2",
+						  " AND NOT " HOME_GUARD_IS_ON("c.oid"),
 						  2, names);
 	tables = TextDatumGetCString(home_result(1));
 	if (tables[0] == '\0')
@@ -128,4 +132,16 @@ home_guard_extension(const char *extension, const char *schema)
 								" ALTER EXTENSION %2$s ADD FUNCTION %1$s%2$s_discard()",
 								schema, extension));
 	home_run_plain(tables);
+}
+
+void
+home_guard_sequence(const char *name)
+{
+	int64		start = instance_number();
+
+	if (HAVE_PUBLISHED_SEQUENCES &&
+		home_run("SELECT FROM pg_sequence WHERE seqrelid = $1::regclass AND seqstart <> $2",
+				 TEXTOID, CStringGetTextDatum(name),
+				 INT8OID, Int64GetDatum(start)) > 0)
+		home_run_plain(psprintf("ALTER SEQUENCE %s START " INT64_FORMAT, name, start));
 }

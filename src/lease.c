@@ -36,8 +36,6 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
@@ -46,7 +44,6 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "storage/fd.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -57,14 +54,12 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
+#include "instance.h"
 #include "lease.h"
 #include "mark.h"
 #include "utf8.h"
 
 #define TABLE		HOME_EXTENSION ".lease"
-
-/* How the kernel names this boot of the machine. */
-#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
 bool
 lease_is_valid(void)
@@ -177,42 +172,6 @@ lease_wait(uint64 time, Wait *wait)
  */
 
 /*
- * What this server is: not the same for a copy of its data directory, nor
- * after the machine was booted, nor after a promotion or a recovery to an
- * earlier time.  '' where that cannot be known, which is the same as nothing.
- */
-const char *
-lease_instance(void)
-{
-	static char *instance = NULL;
-	char		boot_id[64];
-	struct stat st;
-	FILE	   *file;
-
-	if (instance != NULL)
-		return instance;
-
-	file = AllocateFile(BOOT_ID_FILE, "r");
-	if (file == NULL)
-		return "";
-	if (fgets(boot_id, sizeof(boot_id), file) == NULL)
-		boot_id[0] = '\0';
-	FreeFile(file);
-	boot_id[strcspn(boot_id, "\n")] = '\0';
-	if (boot_id[0] == '\0' || stat(DataDir, &st) != 0)
-		return "";
-
-	instance = MemoryContextStrdup(TopMemoryContext,
-								   psprintf("boot %s, device %llu, inode %llu, timeline %u, %s",
-											boot_id,
-											(unsigned long long) st.st_dev,
-											(unsigned long long) st.st_ino,
-											GetWALInsertionTimeLine(),
-											DataDir));
-	return instance;
-}
-
-/*
  * The secret of this start of the server, by which the registry knows it.
  */
 const char *
@@ -298,7 +257,7 @@ remember(const Grant *grant)
 								" = ROW (EXCLUDED.node, EXCLUDED.deadline, EXCLUDED.mark, EXCLUDED.floor, EXCLUDED.token, EXCLUDED.instance)",
 								grant->node, grant->deadline, grant->mark, grant->floor,
 								quote_literal_cstr(grant->token),
-								quote_literal_cstr(lease_instance()))) != 1)
+								quote_literal_cstr(instance_text()))) != 1)
 		elog(ERROR, "could not write to " TABLE);
 }
 
@@ -470,7 +429,7 @@ lease_recall(void)
 	begin("reading the lease of the node number");
 	if (OidIsValid(get_extension_oid(HOME_EXTENSION, true)) &&
 		home_run("SELECT node, deadline, mark, floor, token::text, instance = $1 FROM " TABLE,
-				 TEXTOID, CStringGetTextDatum(lease_instance()),
+				 TEXTOID, CStringGetTextDatum(instance_text()),
 				 InvalidOid, (Datum) 0) > 0)
 	{
 		grant.node = DatumGetInt32(home_result(1));
@@ -479,7 +438,7 @@ lease_recall(void)
 		grant.floor = DatumGetInt64(home_result(4));
 		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
 				sizeof(lease->recalled_token));
-		is_ours = DatumGetBool(home_result(6)) && lease_instance()[0] != '\0' &&
+		is_ours = DatumGetBool(home_result(6)) && instance_text()[0] != '\0' &&
 			lease_fits(grant.node);
 		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;

@@ -67,6 +67,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
+#include "home_guard.h"
 #include "lifetime.h"
 #include "mark.h"
 #include "settings.h"
@@ -689,6 +690,7 @@ recover(bool asked, bool accept)
 		}
 		set_up_home();
 	}
+	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;
 

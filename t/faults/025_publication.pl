@@ -9,6 +9,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -90,6 +91,14 @@ ORDER BY 1, 2
 SQL
 }
 
+# The rows of snowflake_check() on replication
+sub doctor
+{
+	my ($node, $dbname) = @_;
+
+	return $node->safe_psql($dbname // 'postgres', q(SELECT status, detail FROM snowflake_check() WHERE "check" = 'replication'));
+}
+
 # What a transaction of the publisher did has come, and left no trace
 my $beats = 0;
 sub caught_up
@@ -124,6 +133,10 @@ foreach my $copy ('off', 'on')
 	$state = state_of($s2);
 	subscribe($s1, $s2, $copy);
 	is(state_of($s2), $state, "copy $copy: what the subscriber has is what it had");
+	is(doctor($s1), 'ok|A publication has tables that this server keeps its state in: everything. Subscribers need these tables, too, and discard what comes.',
+		"copy $copy: snowflake_check() says that they are published");
+	is(doctor($s2), 'ok|A subscription has tables that this server keeps its state in, and what it brings for them is discarded: s.',
+		"copy $copy: and subscribed to");
 
 	# the subscriber is ahead of the publisher
 	backfill($s2, 100, $A);
@@ -193,6 +206,8 @@ foreach my $copy ('off', 'on')
 		$s2->safe_psql('postgres', "DROP SUBSCRIPTION s; ALTER DATABASE postgres SET session_replication_role = replica; ALTER TABLE $tags DISABLE TRIGGER ALL; ALTER TABLE $tags ENABLE TRIGGER ALL; ALTER TABLE $home ENABLE TRIGGER ALL");
 		$s2->restart;
 		$faults++;
+		like(doctor($s2), qr/^error\|The triggers of table $home are not as they were created, .* Run (ALTER TABLE .*)\.$/,
+			'triggers that were changed are an error of snowflake_check()');
 		backfill($s2, 100, $A);
 		draw_numbers($s2, 3000);
 		$s2->restart;
@@ -203,8 +218,110 @@ foreach my $copy ('off', 'on')
 		is(twice(@{ $numbers{$name} }), 0, 'and no number');
 		is($s2->safe_psql('postgres', "SELECT string_agg(format('%s %s', tgname, tgenabled), ', ' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = '$tags'::regclass"),
 			'discard_replicated R, refuse_truncate A', 'the worker mends triggers on the tables of segments');
+		my ($mend) = doctor($s2) =~ /Run (.*)\.$/;
+		$s2->safe_psql('postgres', $mend);
+		is(doctor($s2), 'ok|No publication or subscription has what this server keeps in its home database.',
+			'and what snowflake_check() says mends the others');
+		$s2->safe_psql('postgres', 'CREATE DATABASE other');
+		$s2->safe_psql('other', 'CREATE EXTENSION snowflake');
+		is(doctor($s2, 'other'), 'ok|Publications and subscriptions of the home database, "postgres", can be seen only there.',
+			'which only a session in the home database can see');
 	}
 	$_->stop foreach $s2, $s1;
+}
+
+#
+# A subscriber that has not drawn, and does not preload the library
+#
+{
+	my $s1 = new_server('publisher', 1);
+	my $s2 = PostgreSQL::Test::Cluster->new('plain');
+
+	$s2->init(allows_streaming => 'logical');
+	$s2->start;
+	$_->safe_psql('postgres', 'CREATE TABLE beat (n bigserial PRIMARY KEY)') foreach $s1, $s2;
+	backfill($s1, 100, $A);
+	my $connstr = $s1->connstr('postgres') =~ s/'/''/gr;
+	$s1->safe_psql('postgres', 'CREATE PUBLICATION everything FOR ALL TABLES');
+	my $error = error_of($s2, "CREATE SUBSCRIPTION s CONNECTION '$connstr' PUBLICATION everything");
+	is($error->{sqlstate}, '42P01', 'a subscriber without the tables: an error');
+	$s2->safe_psql('postgres', "CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_home; CREATE SUBSCRIPTION s CONNECTION '$connstr' PUBLICATION everything");
+	$s2->wait_for_subscription_sync($s1, 's');
+	$beats = 0;
+	backfill($s1, 100, $B);
+	ok(caught_up($s1, $s2), 'with the extensions it subscribes');
+	is($s2->safe_psql('postgres', 'SELECT count(*) FROM snowflake_home.backfill'), '0', 'and discards what is not its own');
+	$s2->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'\nsnowflake.node_id = 2\n");
+	$s2->restart;
+	$s2->safe_psql('postgres', 'SELECT snowflake_nextval()');
+	backfill($s2, 100, $A);
+	is(twice(@{ $ids{plain} }), 0, 'before it draws IDs itself');
+	$_->stop foreach $s2, $s1;
+}
+
+#
+# The mark, which can be published from PostgreSQL 19 on
+#
+SKIP:
+{
+	my ($s1, $s2) = map { new_server("mark$_", $_) } 1, 2;
+	if ($s1->safe_psql('postgres', 'SHOW server_version_num') < 190000)
+	{
+		$_->stop foreach $s2, $s1;
+		skip 'sequences cannot be published before 19', 1;
+	}
+
+	my $mark = 'SELECT last_value FROM snowflake_home.mark';
+	my $start = "SELECT seqstart FROM pg_sequence WHERE seqrelid = 'snowflake_home.mark'::regclass";
+	my $connstr = $s1->connstr('postgres') =~ s/'/''/gr;
+
+	foreach my $node ($s1, $s2)
+	{
+		$node->safe_psql('postgres', 'CREATE TABLE beat (n bigserial PRIMARY KEY); SELECT snowflake_nextval()');
+		$node->safe_psql('postgres', 'INSERT INTO beat SELECT FROM generate_series(1, 10 * ' . $node->safe_psql('postgres', 'SHOW snowflake.node_id') . ')');
+	}
+	$s1->safe_psql('postgres', 'CREATE PUBLICATION sequences FOR ALL SEQUENCES');
+	$s2->safe_psql('postgres', q(SELECT snowflake_advance(snowflake_compose(now() + interval '1 hour', 2, 0, 0))));
+	my $before = $s2->safe_psql('postgres', $mark);
+	my $log = -s $s2->logfile;
+	$s2->safe_psql('postgres', "CREATE SUBSCRIPTION s CONNECTION '$connstr' PUBLICATION sequences");
+	ok($s2->poll_query_until('postgres', 'SELECT last_value = 10 FROM beat_n_seq'), 'a subscription writes sequences');
+	ok($s2->wait_for_log(qr/mismatched or renamed sequence on subscriber \("snowflake_home\.mark"\)/, $log),
+		'but not the mark');
+	like(doctor($s2), qr/^warning\|A subscription has the durable mark, .*: s\. /, 'as snowflake_check() says');
+	$log = -s $s2->logfile;
+	$s2->safe_psql('postgres', 'ALTER SUBSCRIPTION s REFRESH SEQUENCES');
+	ok($s2->wait_for_log(qr/mismatched or renamed sequence on subscriber \("snowflake_home\.mark"\)/, $log),
+		'nor does a refresh');
+	is($s2->safe_psql('postgres', $mark), $before, 'the mark is what it was');
+	foreach my $mode ('immediate', 'fast')
+	{
+		my $same = $s2->safe_psql('postgres', $start);
+
+		$log = -s $s2->logfile;
+		$s2->stop($mode);
+		$s2->start;
+		$faults++;
+		ok($s2->wait_for_log(qr/mismatched or renamed sequence on subscriber \("snowflake_home\.mark"\)/, $log),
+			"stopped ($mode) and started: not then either");
+		cmp_ok($s2->safe_psql('postgres', $mark), '>=', $before, 'the mark is not lower');
+		is($s2->safe_psql('postgres', $start), $same, 'and START as it was, in the same place');
+	}
+	is(error_of($s2, "SET snowflake.max_wait = '100ms'; SELECT snowflake_nextval()")->{sqlstate}, '55000', 'so nothing is drawn below it');
+
+	# a copy of the data directory
+	$s1->stop;
+	my $copy = PostgreSQL::Test::Cluster->new('copy_of_mark1');
+	PostgreSQL::Test::RecursiveCopy::copypath($s1->data_dir, $copy->data_dir);
+	chmod 0700, $copy->data_dir;
+	$copy->append_conf('postgresql.conf', 'port = ' . $copy->port . "\nunix_socket_directories = '" . $copy->host . "'\n");
+	$_->start foreach $s1, $copy;
+	$_->safe_psql('postgres', 'SELECT snowflake_nextval()') foreach $s1, $copy;
+	isnt($copy->safe_psql('postgres', $start), $s1->safe_psql('postgres', $start), 'a copy has another START than its original');
+	is($s1->safe_psql('postgres', "SELECT $_ FROM pg_sequence WHERE seqrelid = 'snowflake_home.mark'::regclass"), $copy->safe_psql('postgres', "SELECT $_ FROM pg_sequence WHERE seqrelid = 'snowflake_home.mark'::regclass"),
+		"and the same $_")
+	  foreach 'seqmin', 'seqmax', 'seqincrement';
+	$_->stop foreach $copy, $s2, $s1;
 }
 
 #
