@@ -19,6 +19,8 @@
  */
 #include "postgres.h"
 
+#include <dlfcn.h>
+
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -66,6 +68,36 @@ static bool serving_segments = false;
 /* Told to end, and not ending because of an error. */
 static volatile sig_atomic_t terminated = false;
 
+/*
+ * The file that this code was loaded from.  By its name alone the server would
+ * find the first one in dynamic_library_path, which may be another copy.
+ *
+ * There is little room for it before 17, so there it may be shortened by the
+ * server's own folder.
+ */
+static void
+set_library(BackgroundWorker *worker)
+{
+	char	   *name = worker->bgw_library_name;
+	int			room = sizeof(worker->bgw_library_name);
+	size_t		folder = strlen(pkglib_path);
+	Dl_info		me;
+
+	if (dladdr((void *) worker_register, &me) == 0)
+		elog(ERROR, "could not find the file of the library");
+	if (strlcpy(name, me.dli_fname, room) < room)
+		return;
+	if (strncmp(me.dli_fname, pkglib_path, folder) == 0 &&
+		snprintf(name, room, "$libdir%s", me.dli_fname + folder) < room)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_NAME_TOO_LONG),
+			 errmsg("path of library is too long: \"%s\"", me.dli_fname),
+			 errdetail("A background worker of this server version can have a library whose path has at most %d bytes.",
+					   room - 1),
+			 errhint("Move it to a folder with a shorter path.")));
+}
+
 void
 worker_register(void)
 {
@@ -73,7 +105,7 @@ worker_register(void)
 
 	strlcpy(worker.bgw_name, WORKER_NAME, BGW_MAXLEN);
 	strlcpy(worker.bgw_type, WORKER_NAME, BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "snowflake", sizeof(worker.bgw_library_name));
+	set_library(&worker);
 	strlcpy(worker.bgw_function_name, "snowflake_worker_main",
 			sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
