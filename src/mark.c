@@ -56,6 +56,7 @@
 #include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
+#include "storage/ipc.h"
 #include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -262,15 +263,27 @@ mark_wait_for_worker(instr_time since, const char *failure)
 									   wait_event(WAIT_MARK));
 }
 
+/*
+ * What failed, or was cancelled or terminated, is not to be done later.
+ */
+static void
+take_back_advance(int code, Datum floor)
+{
+	uint64		mine = DatumGetUInt64(floor);
+
+	(void) pg_atomic_compare_exchange_u64(&shared->mark.advance_to, &mine, 0);
+}
+
 void
 mark_advance(uint64 floor)
 {
 	Mark	   *state = &shared->mark;
+	Datum		mine = UInt64GetDatum(floor);
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&state->changed);
-	PG_TRY();
+	PG_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
 	{
 		while (pg_atomic_read_u64(&state->advanced) < floor)
 		{
@@ -278,15 +291,15 @@ mark_advance(uint64 floor)
 			mark_wait_for_worker(since, MARK_FAILURE);
 		}
 	}
-	PG_FINALLY();
-	{
-		uint64		mine = floor;
-
-		/* what failed, or was cancelled, is not to be done later */
-		(void) pg_atomic_compare_exchange_u64(&state->advance_to, &mine, 0);
-	}
-	PG_END_TRY();
+	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
+	take_back_advance(0, mine);
 	ConditionVariableCancelSleep();
+}
+
+static void
+take_back_accept(int code, Datum arg)
+{
+	pg_atomic_write_u32(&shared->mark.accept, 0);
 }
 
 /*
@@ -303,7 +316,7 @@ mark_accept(void)
 
 	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&state->changed);
-	PG_TRY();
+	PG_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
 	{
 		while (pg_atomic_read_u64(&state->limit) == 0)
 		{
@@ -311,11 +324,8 @@ mark_accept(void)
 			mark_wait_for_worker(since, MARK_FAILURE);
 		}
 	}
-	PG_FINALLY();
-	{
-		pg_atomic_write_u32(&state->accept, 0);
-	}
-	PG_END_TRY();
+	PG_END_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
+	take_back_accept(0, (Datum) 0);
 	ConditionVariableCancelSleep();
 	return true;
 }
@@ -707,16 +717,20 @@ mark_is_asked(void)
 /*
  * Do what is asked for.  Raises an ERROR when it cannot be done; then
  * sessions that still wait ask again.
+ *
+ * Up to what is committed, snowflake_advance() and the restore of a dump, which
+ * everybody may do again and again, write nothing.  The mark as it was read does
+ * not count: it may not be on the synchronous standbys.
  */
 void
 mark_serve(void)
 {
+	static uint64 committed = 0;	/* in time units, by this process */
 	Mark	   *state = &shared->mark;
 	bool		asked;
 	bool		accept;
 	uint64		wanted;
 	uint64		floor;
-	int64		mark;
 
 	/* first, so that what is asked from here on is not lost */
 	asked = pg_atomic_exchange_u32(&state->requested, 0) != 0;
@@ -730,23 +744,24 @@ mark_serve(void)
 	if (pg_atomic_read_u64(&state->limit) == 0 && !recover(asked, accept))
 		return;
 
-	if (wanted > 0 && mark_runs_out(wanted))
+	if ((wanted > 0 && mark_runs_out(wanted)) || floor > committed)
 	{
+		uint64		time = Max(wanted, floor);
+		int64		mark;
+
 		home_begin("raising the durable mark");
-		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
+		mark = write_mark(Min(time + Max(window_units(), 1), MAX_TIME + 1));
 		warn_of_end(wanted);
 		home_commit();
+		committed = mark_to_time(mark, false);
 		publish(mark);
 	}
 
 	if (floor > pg_atomic_read_u64(&state->advanced))
 	{
-		home_begin("raising the durable mark for snowflake_advance()");
-		mark = write_mark(floor);
-		home_commit();
 		raise_words(floor);
 		pg_atomic_write_u64(&state->advanced, floor);
-		publish(mark);
+		ConditionVariableBroadcast(&state->changed);
 	}
 }
 
