@@ -86,7 +86,14 @@ sub stop_workers
 	return;
 }
 
+# When the worker has failed last
+sub last_failure
+{
+	return sql('SELECT last_error_ts FROM pg_stat_snowflake');
+}
+
 # Call, wait until the call waits, end it, and let the workers go on.
+# Returns when one had failed last.
 sub terminated
 {
 	my ($name, $call) = @_;
@@ -99,8 +106,9 @@ sub terminated
 	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'caller'");
 	my (undef, $stderr) = finish_sql($psql);
 	is(psql_error($stderr)->{sqlstate}, '57P01', "$name: terminated");
+	my $failed = last_failure();
 	kill 'CONT', @stopped;
-	return;
+	return $failed;
 }
 
 # The workers have done what they were asked for when this has returned.
@@ -160,8 +168,9 @@ sub refused
 	return psql_error($stderr)->{detail};
 }
 like(refused(), qr/is now configured with layout/, 'another epoch: no IDs');
-terminated('snowflake_accept_layout()', 'SELECT snowflake_accept_layout()');
-like(refused(), qr/is now configured with layout/, 'snowflake_accept_layout(), terminated: no IDs') foreach 1 .. 3;
+my $failed = terminated('snowflake_accept_layout()', 'SELECT snowflake_accept_layout()');
+ok(wait_for(sub { refused() eq '' || last_failure() ne $failed }), 'snowflake_accept_layout(), terminated: the worker has done what it was asked for');
+like(refused(), qr/is now configured with layout/, 'snowflake_accept_layout(), terminated: no IDs');
 sql('SELECT snowflake_accept_layout()');
 cmp_ok(sql('SELECT snowflake_nextval()'), '>', 0, 'snowflake_accept_layout(): IDs flow');
 $node->stop;
