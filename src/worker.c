@@ -91,7 +91,7 @@ set_library(BackgroundWorker *worker)
 		snprintf(name, room, "$libdir%s", me.dli_fname + folder) < room)
 		return;
 	ereport(ERROR,
-			(errcode(ERRCODE_NAME_TOO_LONG),
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("path of library is too long: \"%s\"", me.dli_fname),
 			 errdetail("A background worker of this server version can have a library whose path has at most %d bytes.",
 					   room - 1),
