@@ -170,9 +170,9 @@ typedef struct Mark
 	pg_atomic_uint64 floor;
 
 	/*
-	 * What snowflake_advance() made durable.  Not the floor: a mark that was
-	 * read may not be on the synchronous standbys.  Written by the worker
-	 * alone, only goes up.
+	 * What snowflake_advance() made of it, durably.  Not the floor: a mark
+	 * that was read may not be on the synchronous standbys.  Written by the
+	 * worker alone, only goes up.
 	 */
 	pg_atomic_uint64 advanced;
 

@@ -18,6 +18,8 @@
  */
 #include "postgres.h"
 
+#include <dlfcn.h>
+
 #include "access/xact.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -75,10 +77,10 @@ worker_wake(Worker *worker)
 void
 worker_ask(Worker *worker)
 {
-	if (pg_atomic_exchange_u32(&worker->requested, 1) != 0)
-		return;
-	pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
-	worker_wake(worker);
+	if (pg_atomic_read_u32(&worker->requested) == 0)
+		pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
+	if (pg_atomic_exchange_u32(&worker->requested, 1) == 0)
+		worker_wake(worker);
 }
 
 int64
@@ -265,6 +267,36 @@ worker_attempt(Worker *worker, AlarmKind alarm, void (*task) (void *), void *arg
  * The life of a worker
  */
 
+/*
+ * The file that this code was loaded from.  By its name alone the server would
+ * find the first one in dynamic_library_path, which may be another copy.
+ *
+ * There is little room for it before 17, so there it may be shortened by the
+ * server's own folder.
+ */
+static void
+set_library(BackgroundWorker *worker)
+{
+	char	   *name = worker->bgw_library_name;
+	int			room = sizeof(worker->bgw_library_name);
+	size_t		folder = strlen(pkglib_path);
+	Dl_info		me;
+
+	if (dladdr((void *) worker_register, &me) == 0)
+		elog(ERROR, "could not find the file of the library");
+	if (strlcpy(name, me.dli_fname, room) < room)
+		return;
+	if (strncmp(me.dli_fname, pkglib_path, folder) == 0 &&
+		snprintf(name, room, "$libdir%s", me.dli_fname + folder) < room)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("path of library is too long: \"%s\"", me.dli_fname),
+			 errdetail("A background worker of this server version can have a library whose path has at most %d bytes.",
+					   room - 1),
+			 errhint("Move it to a folder with a shorter path.")));
+}
+
 void
 worker_register(const char *name, const char *function)
 {
@@ -272,7 +304,7 @@ worker_register(const char *name, const char *function)
 
 	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
 	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "snowflake", sizeof(worker.bgw_library_name));
+	set_library(&worker);
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;

@@ -270,7 +270,7 @@ rejected('the mark is lowered when it was not read yet', 'CLOSE_UNKNOWN');
 rejected('closed words are left out when the mark is lowered', 'CLOSE_AGAIN');
 rejected('the commit does not wait for the synchronous standby', 'SYNC', 'ASYNC_COMMIT');
 rejected('snowflake_advance() does not raise the words', 'ADVANCE', 'NO_RAISE');
-rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC', 'TRUST_FLOOR');
+rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC', 'ADVANCE', 'TRUST_FLOOR');
 
 #
 # Leased node numbers
