@@ -363,15 +363,14 @@ void
 snowflake_mark_writer_main(Datum arg)
 {
 	Worker	   *me = &shared->mark_writer;
-	int64		retry_at = worker_begin(me);	/* on the steady clock */
 	bool		is_first = !me->started;
+	int64		retry_at = worker_begin(me);	/* on the steady clock */
 	bool		is_connected = false;
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
 												  "snowflake mark writer",
 												  ALLOCSET_DEFAULT_SIZES);
 	bool		asked = false;
 
-	me->started = true;
 	for (;;)
 	{
 		long		pause_ms = -1;

@@ -65,6 +65,21 @@ wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out)
 	return alarm_is_due(ALARM_WAIT + kind, left_out);
 }
 
+bool
+wait_error_passes(int sqlstate)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlstate))
+	{
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OPERATOR_INTERVENTION:
+			return true;
+		default:
+			return sqlstate == ERRCODE_LOCK_NOT_AVAILABLE;
+	}
+}
+
 /*
  * The number of a wait event with a name.  Each process has to ask for it
  * once.
