@@ -68,16 +68,13 @@ wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out)
 bool
 wait_error_passes(int sqlstate)
 {
-	switch (ERRCODE_TO_CATEGORY(sqlstate))
-	{
-		case ERRCODE_CONNECTION_EXCEPTION:
-		case ERRCODE_TRANSACTION_ROLLBACK:
-		case ERRCODE_INSUFFICIENT_RESOURCES:
-		case ERRCODE_OPERATOR_INTERVENTION:
-			return true;
-		default:
-			return sqlstate == ERRCODE_LOCK_NOT_AVAILABLE;
-	}
+	int			category = ERRCODE_TO_CATEGORY(sqlstate);
+
+	return category == ERRCODE_CONNECTION_EXCEPTION ||
+		category == ERRCODE_TRANSACTION_ROLLBACK ||
+		category == ERRCODE_INSUFFICIENT_RESOURCES ||
+		category == ERRCODE_OPERATOR_INTERVENTION ||
+		sqlstate == ERRCODE_LOCK_NOT_AVAILABLE;
 }
 
 /*
