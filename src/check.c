@@ -507,7 +507,7 @@ check_mark(CheckState *state)
 				return;
 			}
 			break;
-		case WORKER_ENDED:
+		case WORKER_STARTS:
 		case WORKER_ABSENT:
 			if (!mark_covers(earliest_time(state)))
 			{

@@ -494,7 +494,7 @@ wait_detail(const Look *look, bool *passes)
 		return utf8_to_server(look->error);
 	state = worker_describe(&shared->services, &detail, &hint);
 	*passes = state < WORKER_ABSENT;
-	if (state >= WORKER_ENDED)
+	if (state >= WORKER_STARTS)
 		return detail;
 	return "The background worker has not fetched one yet.";
 }

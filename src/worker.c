@@ -44,6 +44,9 @@
 
 #define RESTART_S	1
 
+/* It should have been started by then, when there is something to do. */
+#define START_S		3
+
 /* After it could not connect, which is a line in the log each time. */
 #define RECONNECT_S	5
 
@@ -118,13 +121,10 @@ worker_describe(Worker *worker, char **detail, char **hint)
 	{
 		*detail = psprintf("The background worker \"%s\" is not running.",
 						   worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME);
-		if (worker->started)
-		{
-			*hint = pstrdup("The server starts it again a second after it has ended. If it does not, see its log.");
-			return WORKER_ENDED;
-		}
-		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
-		return WORKER_ABSENT;
+		*hint = pstrdup("The server starts it within a second. If it does not, see the server's log; \"max_worker_processes\" may be too small.");
+		return worker->started ||
+			worker_unanswered_us(worker) < START_S * USECS_PER_SEC ?
+			WORKER_STARTS : WORKER_ABSENT;
 	}
 
 	proc = &ProcGlobal->allProcs[number];

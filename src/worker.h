@@ -49,10 +49,10 @@ typedef enum WorkerState
 {
 	WORKER_SLEEPS,				/* has nothing to do, or is about to begin */
 	WORKER_WORKS,
-	WORKER_ENDED,				/* was there, and will be again */
+	WORKER_STARTS,				/* is not there, and will be */
 	WORKER_HINDERED,			/* has failed last, by what passes by itself */
-	WORKER_ABSENT,				/* was never there; from here on somebody has
-								 * to mend something */
+	WORKER_ABSENT,				/* was never there, though it is needed; from
+								 * here on somebody has to mend something */
 	WORKER_FAILS				/* has failed last */
 } WorkerState;
 

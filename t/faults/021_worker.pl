@@ -83,11 +83,12 @@ sub stops
 	my ($sqlstate, $name, $detail, $hint) = @_;
 	my ($error, $took);
 
-	# what is reserved may still be drawn, and the worker may still be ending
+	# what is reserved may still be drawn, the worker may still be ending, and
+	# it is not known at once whether one will be started
 	foreach (1 .. 100)
 	{
 		($error, $took) = call();
-		last if $error->{detail} =~ $detail;
+		last if $error->{detail} =~ $detail && $error->{sqlstate} eq $sqlstate;
 		usleep(50_000);
 	}
 	is($error->{sqlstate}, $sqlstate, "$name: an error");
