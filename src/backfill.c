@@ -412,9 +412,13 @@ write_used(int64 stretch, uint64 used)
 				 " AND substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint >= $2",
 				 OIDOID, ObjectIdGetDatum(MyDatabaseId),
 				 INT8OID, Int64GetDatum((int64) used)) == 0)
-		home_run_plain(psprintf("ALTER DATABASE %s SET snowflake.backfilled = '" UINT64_FORMAT "'",
+	{
+		/* of all stretches, as somebody may have reset the setting */
+		(void) home_run_plain("SELECT max(used) FROM " HOME_EXTENSION ".backfill");
+		home_run_plain(psprintf("ALTER DATABASE %s SET snowflake.backfilled = '" INT64_FORMAT "'",
 								quote_identifier(get_database_name(MyDatabaseId)),
-								used));
+								DatumGetInt64(home_result(1))));
+	}
 }
 
 /*

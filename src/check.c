@@ -495,6 +495,7 @@ check_mark(CheckState *state)
 
 	switch (worker_describe(&shared->mark_writer, &detail, &hint))
 	{
+		case WORKER_HINDERED:
 		case WORKER_FAILS:
 			check_row(state, "error", psprintf("%s %s", detail, hint));
 			return;
@@ -506,6 +507,7 @@ check_mark(CheckState *state)
 				return;
 			}
 			break;
+		case WORKER_STARTS:
 		case WORKER_ABSENT:
 			if (!mark_covers(earliest_time(state)))
 			{

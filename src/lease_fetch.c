@@ -93,7 +93,7 @@ failed(const char *reason)
 	char	   *error = psprintf("The registry could not be asked: %s.", reason);
 	uint64		left_out;
 
-	lease_note_error(error, "");
+	lease_note_error(error, "", false);
 	if (!alarm_is_due(ALARM_REGISTRY, &left_out))
 		return;
 	if (lease_is_valid())

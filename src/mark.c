@@ -102,7 +102,7 @@ mark_wait(uint64 time, Wait *wait)
 
 	CHECK_FOR_INTERRUPTS();
 	mark_ask(time);
-	if (left_ms <= 0 || writer->error_final)
+	if (left_ms <= 0 || worker_is_refusing(writer))
 	{
 		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
 		worker_report(writer, "cannot generate a snowflake ID: the durable mark could not be raised");

@@ -139,7 +139,7 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	}
 	LWLockRelease(shared->segments.lock);
 	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			(errcode(wait_sqlstate(true)),
 			 errmsg("cannot %s segment tag \"%s\": no answer came in time",
 					names[kind], utf8_to_server(utf8)),
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",

@@ -46,6 +46,9 @@
 
 #define RESTART_S	1
 
+/* It should have been started by then, when there is something to do. */
+#define START_S		3
+
 /* After it could not connect, which is a line in the log each time. */
 #define RECONNECT_S	5
 
@@ -99,6 +102,7 @@ worker_describe(Worker *worker, char **detail, char **hint)
 	uint32		number = pg_atomic_read_u32(&worker->proc);
 	char		error[WORKER_ERROR_SIZE];
 	char		error_hint[WORKER_ERROR_SIZE];
+	int			sqlstate;
 	PGPROC	   *proc;
 	uint32		wait;
 	const char *type;
@@ -106,6 +110,7 @@ worker_describe(Worker *worker, char **detail, char **hint)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	strlcpy(error, worker->error, sizeof(error));
 	strlcpy(error_hint, worker->hint, sizeof(error_hint));
+	sqlstate = worker->error_sqlstate;
 	LWLockRelease(shared->lock);
 
 	if (error[0] != '\0')
@@ -114,14 +119,16 @@ worker_describe(Worker *worker, char **detail, char **hint)
 						   snowflake_database, error);
 		*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
 						"Mend the cause. The background worker tries again when a session asks for an ID.");
-		return WORKER_FAILS;
+		return wait_error_passes(sqlstate) ? WORKER_HINDERED : WORKER_FAILS;
 	}
 	if (number == (uint32) -1)
 	{
 		*detail = psprintf("The background worker \"%s\" is not running.",
 						   worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME);
-		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
-		return WORKER_ABSENT;
+		*hint = pstrdup("The server starts it within a second. If it does not, see the server's log; \"max_worker_processes\" may be too small.");
+		return worker->started ||
+			worker_unanswered_us(worker) < START_S * USECS_PER_SEC ?
+			WORKER_STARTS : WORKER_ABSENT;
 	}
 
 	proc = &ProcGlobal->allProcs[number];
@@ -137,21 +144,28 @@ worker_describe(Worker *worker, char **detail, char **hint)
 	return wait == wait_event_worker(worker) ? WORKER_SLEEPS : WORKER_WORKS;
 }
 
+bool
+worker_is_refusing(const Worker *worker)
+{
+	return worker->error_sqlstate == ERRCODE_CONFIG_FILE_ERROR;
+}
+
 /*
  * Say why it has not been done, as far as can be seen from here.
  */
 void
 worker_report(Worker *worker, const char *failure)
 {
-	bool		final = worker->error_final;
+	bool		final = worker_is_refusing(worker);
+	WorkerState state;
 	char	   *detail;
 	char	   *hint;
 
 	ConditionVariableCancelSleep();
 
-	(void) worker_describe(worker, &detail, &hint);
+	state = worker_describe(worker, &detail, &hint);
 	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			(errcode(wait_sqlstate(state < WORKER_ABSENT)),
 			 errmsg("%s", failure),
 			 final ?
 			 errdetail("%s", detail) :
@@ -185,7 +199,7 @@ worker_await(Worker *worker, instr_time since, const char *failure)
  * Returns whether it is another error than the last one.
  */
 static bool
-note(Worker *worker, const char *error, const char *hint, bool final)
+note(Worker *worker, int sqlstate, const char *error, const char *hint)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		is_new;
@@ -193,7 +207,7 @@ note(Worker *worker, const char *error, const char *hint, bool final)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	strlcpy(worker->error, error, sizeof(worker->error));
 	strlcpy(worker->hint, hint, sizeof(worker->hint));
-	worker->error_final = final;
+	worker->error_sqlstate = sqlstate;
 	is_new = strcmp(worker->last_error, worker->error) != 0;
 	strlcpy(worker->last_error, worker->error, sizeof(worker->last_error));
 	worker->last_error_at = now;
@@ -211,8 +225,8 @@ note_error(Worker *worker, const ErrorData *edata)
 	snprintf(error, sizeof(error), "%s.%s%s", edata->message,
 			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
 	error[pg_mbcliplen(error, (int) strlen(error), sizeof(error) - 1)] = '\0';
-	return note(worker, error, edata->hint ? edata->hint : "",
-				edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR);
+	return note(worker, edata->sqlerrcode, error,
+				edata->hint ? edata->hint : "");
 }
 
 /*
@@ -226,7 +240,7 @@ worker_clear_error(Worker *worker)
 		return;
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	worker->error[0] = '\0';
-	worker->error_final = false;
+	worker->error_sqlstate = 0;
 	LWLockRelease(shared->lock);
 }
 
@@ -342,9 +356,8 @@ worker_begin(Worker *worker)
 	if (!worker->connecting)
 		return 0;
 	worker->connecting = false;
-	(void) note(worker, "It could not connect.",
-				"The server's log says why. Mend the cause; the background worker tries again when a session asks for an ID.",
-				false);
+	(void) note(worker, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "It could not connect.",
+				"The server's log says why. Mend the cause; the background worker tries again when a session asks for an ID.");
 	return clock_read_steady() + RECONNECT_S * USECS_PER_SEC;
 }
 

@@ -227,7 +227,7 @@ CONF
 		clock_at($end + $seconds);
 		$error = draw_some($ledger, $session, 'stays');
 		$seconds < 0
-		  ? like($error->{sqlstate}, qr/^(2200H|55000)$/,
+		  ? like($error->{sqlstate}, qr/^(2200H|55P03)$/,
 			"the clock back by $seconds s: no earlier ID in that session")
 		  : is_ended($error, $layout, $end + $seconds,
 			"$seconds s after the end");
