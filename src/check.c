@@ -34,6 +34,7 @@
 #include "lifetime.h"
 #include "mark.h"
 #include "settings.h"
+#include "utf8.h"
 
 PG_FUNCTION_INFO_V1(snowflake_check);
 
@@ -182,9 +183,9 @@ check_registry(CheckState *state)
 		bool		fails = lease_describe(&detail, &hint);
 
 		if (!lease_is_valid())
-			check_row(state, "error", psprintf("%s %s", detail, hint));
+			check_row(state, "error", psprintf("%s %s", text_shown(detail), hint));
 		else if (fails)
-			check_row(state, "warning", psprintf("%s %s", detail, hint));
+			check_row(state, "warning", psprintf("%s %s", text_shown(detail), hint));
 		else
 			check_row(state, "ok", detail);
 	}
@@ -488,7 +489,7 @@ check_mark(CheckState *state)
 	switch (mark_worker_state(&detail, &hint))
 	{
 		case WORKER_FAILS:
-			check_row(state, "error", psprintf("%s %s", detail, hint));
+			check_row(state, "error", psprintf("%s %s", text_shown(detail), hint));
 			return;
 		case WORKER_WORKS:
 			/* sessions may wait for that, if it takes long */

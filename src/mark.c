@@ -70,6 +70,7 @@
 #include "lifetime.h"
 #include "mark.h"
 #include "settings.h"
+#include "utf8.h"
 
 #define MARK		HOME_EXTENSION ".mark"
 #define RECORDED	"snowflake.recorded"
@@ -146,6 +147,8 @@ mark_worker_state(char **detail, char **hint)
 	uint32		worker = pg_atomic_read_u32(&state->worker);
 	char		error[WORKER_ERROR_SIZE];
 	char		error_hint[WORKER_ERROR_SIZE];
+	int			encoding;
+	const char *home = utf8_any_to_server(snowflake_database, PG_SQL_ASCII);
 	PGPROC	   *proc;
 	uint32		wait;
 	const char *type;
@@ -153,14 +156,19 @@ mark_worker_state(char **detail, char **hint)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	strlcpy(error, state->error, sizeof(error));
 	strlcpy(error_hint, state->hint, sizeof(error_hint));
+	encoding = state->error_encoding;
 	LWLockRelease(shared->lock);
 
 	if (error[0] != '\0')
 	{
 		*detail = psprintf("The background worker failed in database \"%s\": %s",
-						   snowflake_database, error);
-		*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
-						"Mend the cause. The background worker tries again when a session asks for an ID.");
+						   home, utf8_any_to_server(error, encoding));
+		if (!text_is_shown())
+			*hint = pstrdup("The server's log says why, and so does pg_stat_snowflake to roles with the privileges of pg_read_all_stats.");
+		else if (error_hint[0] != '\0')
+			*hint = pstrdup(utf8_any_to_server(error_hint, encoding));
+		else
+			*hint = pstrdup("Mend the cause. The background worker tries again when a session asks for an ID.");
 		return WORKER_FAILS;
 	}
 	if (worker == (uint32) -1)
@@ -175,10 +183,9 @@ mark_worker_state(char **detail, char **hint)
 	type = pgstat_get_wait_event_type(wait);
 	*detail = type == NULL || wait == wait_event_worker() ?
 		psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
-				 proc->pid, snowflake_database) :
-		psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
-				 proc->pid, snowflake_database, type,
-				 pgstat_get_wait_event(wait));
+				 proc->pid, home) :
+		psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s:%s.",
+				 proc->pid, home, type, pgstat_get_wait_event(wait));
 	*hint = pstrdup("The background worker writes the mark, commits, and waits for the synchronous standbys, if there are any.");
 	return wait == wait_event_worker() ? WORKER_SLEEPS : WORKER_WORKS;
 }
@@ -200,9 +207,10 @@ report(const char *message)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("%s", message),
 			 final ?
-			 errdetail("%s", detail) :
+			 errdetail("%s", text_shown(detail)) :
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-					   detail, snowflake_max_wait),
+					   text_shown(detail), snowflake_max_wait),
+			 errdetail_log("%s", detail),
 			 errhint("%s", hint)));
 }
 
@@ -228,7 +236,7 @@ mark_wait(uint64 time, Wait *wait)
 		char	   *hint;
 
 		(void) mark_worker_state(&detail, &hint);
-		ereport(LOG,
+		ereport(LOG_SERVER_ONLY,
 				(errmsg("process %d still waits for the durable mark, to draw a snowflake ID, after " INT64_FORMAT " ms",
 						MyProcPid, ms),
 				 errdetail("%s%s", detail, alarm_left_out(left_out)),
@@ -374,16 +382,21 @@ mark_note_error(const ErrorData *edata)
 	Mark	   *state = &shared->mark;
 	TimestampTz now = GetCurrentTimestamp();
 	char		error[WORKER_ERROR_SIZE];
+	char		hint[WORKER_ERROR_SIZE];
 	bool		is_new;
 
-	/* cut to whole characters: views show it */
 	snprintf(error, sizeof(error), "%s.%s%s", edata->message,
 			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
+	strlcpy(hint, edata->hint ? edata->hint : "", sizeof(hint));
+
+	/* cut to whole characters: views show it */
 	error[pg_mbcliplen(error, (int) strlen(error), sizeof(error) - 1)] = '\0';
+	hint[pg_mbcliplen(hint, (int) strlen(hint), sizeof(hint) - 1)] = '\0';
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	strlcpy(state->error, error, sizeof(state->error));
-	strlcpy(state->hint, edata->hint ? edata->hint : "", sizeof(state->hint));
+	strlcpy(state->hint, hint, sizeof(state->hint));
+	state->error_encoding = GetDatabaseEncoding();
 	state->error_final = edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR;
 	is_new = strcmp(state->last_error, state->error) != 0;
 	strlcpy(state->last_error, state->error, sizeof(state->last_error));

@@ -166,9 +166,10 @@ typedef struct Mark
 	 * What the worker failed with and its hint, '' after it did not fail;
 	 * "final" when a retry is of no use.  Protected by SharedState.lock;
 	 * sessions that wait look at the latter without it, and may see it a
-	 * moment late.
+	 * moment late.  In the worker's encoding, which is protected likewise.
 	 */
 	bool		error_final;
+	int			error_encoding; /* also of last_error */
 	char		error[WORKER_ERROR_SIZE];
 	char		hint[WORKER_ERROR_SIZE];
 

@@ -218,7 +218,7 @@ sub stops_issuing
 	is( "$error->{sqlstate}: $error->{message}",
 		'55000: cannot generate a snowflake ID: the durable mark could not be raised',
 		"$name: without the standby the primary stops issuing");
-	like($error->{detail}, qr/waits for IPC: SyncRep/, "$name: and says why");
+	like($error->{detail}, qr/waits for IPC:SyncRep/, "$name: and says why");
 	return;
 }
 
