@@ -12,6 +12,7 @@ OBJS = \
 	src/backfill.o \
 	src/check.o \
 	src/check_segments.o \
+	src/check_standby.o \
 	src/check_tables.o \
 	src/clock.o \
 	src/clock_steps.o \

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * check.c
- *		snowflake_check(): what keeps this server from drawing IDs, now or soon.
+ *		snowflake_check(): what keeps this server from drawing IDs, now or soon,
+ *		or would after a promotion.
  *
  * A reader of the settings, the clock, the catalogs and shared memory.  It
  * fails nowhere, also without preload and on a standby, and draws no ID and
@@ -89,11 +90,12 @@ check_try(void (*function) (CheckState *state, void *arg),
 	return failure->message;
 }
 
-/* Microseconds as milliseconds, rounded up. */
-static int64
-in_ms(int64 us)
+/* With what IDs may be ahead by. */
+int64
+check_mark_bound_us(void)
 {
-	return us > 0 ? (us - 1) / 1000 + 1 : us / 1000;
+	return snowflake_reserve_window * INT64CONST(1000) + MAX_DRIFT_US +
+		2 * snowflake_layout.unit_us;
 }
 
 /* The time that the next ID has at least. */
@@ -320,6 +322,8 @@ check_clock(CheckState *state)
 				  psprintf("The %s shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock%s.",
 						   clock_name(), now, check_show(snowflake_epoch),
 						   clock_steps() ? "" : " and restart the server"));
+	else if (RecoveryInProgress())
+		check_standby_clock(state);
 	else
 		check_row(state, "ok", psprintf("The %s shows %s.", clock_name(), now));
 }
@@ -354,8 +358,8 @@ check_steps(CheckState *state)
 	}
 	detail = psprintf("Since %s the server's clock was set back " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms, and forward " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms.",
 					  since,
-					  back, in_ms((int64) pg_atomic_read_u64(&shared->stats.regression_max)),
-					  forward, in_ms((int64) pg_atomic_read_u64(&shared->stats.jump_max)));
+					  back, check_in_ms((int64) pg_atomic_read_u64(&shared->stats.regression_max)),
+					  forward, check_in_ms((int64) pg_atomic_read_u64(&shared->stats.jump_max)));
 	if (back > 0)
 		check_row(state, "warning",
 				  psprintf("%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",
@@ -378,6 +382,12 @@ check_drift(CheckState *state)
 	int64		behind_us;
 	char	   *detail;
 
+	if (RecoveryInProgress())
+	{
+		check_row(state, "ok",
+				  "This is a standby, which draws no IDs. What it would draw after a promotion is said by the check \"mark\".");
+		return;
+	}
 	if (state->earliest == 0 ||
 		!clock_timestamp_of_unit(state->earliest, &earliest))
 		earliest = DT_NOBEGIN;
@@ -387,11 +397,11 @@ check_drift(CheckState *state)
 
 	if (behind_us > MAX_DRIFT_US / 2)
 		detail = psprintf("IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead of the %s; \"snowflake.max_drift\" allows %d ms.",
-						  check_show(earliest), in_ms(behind_us), clock_name(),
+						  check_show(earliest), check_in_ms(behind_us), clock_name(),
 						  snowflake_max_drift);
 	else
 		detail = psprintf("The time in IDs is " INT64_FORMAT " ms %s the server's clock; \"snowflake.max_drift\" is %d ms.",
-						  in_ms(drift_us > 0 ? drift_us : -drift_us),
+						  check_in_ms(drift_us > 0 ? drift_us : -drift_us),
 						  drift_us > 0 ? "ahead of" : "behind",
 						  snowflake_max_drift);
 
@@ -469,7 +479,6 @@ check_mark(CheckState *state)
 	uint64		limit;
 	TimestampTz reserved;
 	int64		ahead_us;
-	int64		in_bounds_us;
 	char	   *detail;
 	char	   *hint;
 
@@ -481,8 +490,7 @@ check_mark(CheckState *state)
 	}
 	if (RecoveryInProgress())
 	{
-		check_row(state, "ok",
-				  "This is a standby, which draws no IDs. It receives the durable mark of its primary.");
+		check_standby_mark(state);
 		return;
 	}
 
@@ -524,16 +532,14 @@ check_mark(CheckState *state)
 	ahead_us = reserved - state->now;
 	detail = psprintf("The durable mark in database \"%s\" reserves IDs up to %s, which is " INT64_FORMAT " ms %s the clock; \"snowflake.reserve_window\" is %d ms.",
 					  snowflake_database, check_show(reserved),
-					  in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
+					  check_in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
 					  ahead_us > 0 ? "ahead of" : "behind",
 					  snowflake_reserve_window);
 
 	/* IDs that are ahead take the mark with them; that is check_drift()'s */
 	if (clock_timestamp_of_unit(state->earliest, &reserved))
 		ahead_us = Min(ahead_us, ahead_us + state->now - reserved);
-	in_bounds_us = snowflake_reserve_window * INT64CONST(1000) + MAX_DRIFT_US +
-		2 * snowflake_layout.unit_us;
-	if (ahead_us > in_bounds_us)
+	if (ahead_us > check_mark_bound_us())
 		check_row(state, "warning",
 				  psprintf("%s The setting was higher before, or somebody has changed the mark. After a crash no ID could be drawn before that time; a clean restart of the server lowers the mark.",
 						   detail));

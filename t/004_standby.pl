@@ -12,7 +12,8 @@ use SnowflakeTest;
 
 my $primary = snowflake_node('primary', '', allows_streaming => 1);
 $primary->safe_psql('postgres',
-	'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int); INSERT INTO t (n) SELECT generate_series(1, 100)');
+	'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int); INSERT INTO t (n) SELECT generate_series(1, 100); CREATE ROLE nobody LOGIN; CREATE DATABASE app');
+$primary->safe_psql('app', 'CREATE EXTENSION snowflake');
 $primary->backup('base');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -39,15 +40,41 @@ SELECT (SELECT count(*) FROM t WHERE id <@ id_range_for(now() - interval '1 hour
 	(SELECT sum(cardinality(pids)) FROM pg_stat_snowflake_slots)
 SQL
 
-is($standby->safe_psql('postgres', q(SELECT "check", status, detail FROM snowflake_check() WHERE "check" IN ('preload', 'node_id', 'worker', 'mark'))),
-	<<'ROWS' =~ s/\n\z//r, 'snowflake_check() finds nothing wrong with it');
-preload|ok|snowflake is loaded via "shared_preload_libraries".
-node_id|ok|This server is node 1, of 0 to 31.
-worker|ok|This is a standby: its background worker starts when it is promoted.
-mark|ok|This is a standby, which draws no IDs. It receives the durable mark of its primary.
-ROWS
+# What snowflake_check() says before a promotion.
+sub check
+{
+	my ($check, %opts) = @_;
+
+	return $standby->safe_psql($opts{dbname} // 'postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'),
+		extra_params => [ '-U', $opts{role} // $standby->safe_psql('postgres', 'SELECT current_user') ]);
+}
+my $mark = qr/This is a standby, which draws no IDs\. The durable mark that it has received and replayed is (\S+ \S+), which is \d+ ms (?:ahead of|behind) the clock\./;
+is(check('preload'), 'ok|snowflake is loaded via "shared_preload_libraries".', 'snowflake_check(): preload');
+is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'node_id');
+is(check('worker'), 'ok|This is a standby: its background worker starts when it is promoted.', 'worker');
+like(check('mark'), qr/^ok\|$mark$/, 'mark');
+like(check('mark', role => 'nobody'), qr/^ok\|$mark$/, 'mark, as it is seen by others');
+is(check('mark', dbname => 'app'), 'ok|This is a standby, which draws no IDs. It receives the durable mark of its primary, which snowflake_check() compares with the clock in database "postgres".',
+	'mark, in another database');
+is(check('drift'), 'ok|This is a standby, which draws no IDs. What it would draw after a promotion is said by the check "mark".', 'drift');
 is($standby->safe_psql('postgres', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status <> 'ok' AND "check" <> 'time_sync')),
 	'', 'in any of its checks');
+
+# with WAL that is not replayed
+$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+$standby->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'") or die 'the replay is not paused';
+$primary->safe_psql('postgres', 'CREATE TABLE u AS SELECT snowflake_nextval() FROM generate_series(1, 100)');
+$primary->wait_for_catchup($standby, 'flush');
+like(check('mark'), qr/^ok\|$mark WAL that it has received and not replayed: \d+ (?:bytes|kB), as the replay is paused\. A promotion replays it first, and the mark in it counts\.$/,
+	'mark, where the replay is paused');
+$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+$standby->safe_psql('postgres', "ALTER SYSTEM SET recovery_min_apply_delay = '1h'");
+$standby->reload;
+$standby->poll_query_until('postgres', "SELECT current_setting('recovery_min_apply_delay') = '1h'") or die 'no delay';
+$primary->wait_for_catchup($standby, 'replay');
+$primary->safe_psql('postgres', 'CREATE TABLE v AS SELECT snowflake_nextval() FROM generate_series(1, 100)');
+$primary->wait_for_catchup($standby, 'flush');
+like(check('mark'), qr/^ok\|$mark WAL that it has received and not replayed: \d+ (?:bytes|kB), as "recovery_min_apply_delay" is 1h\. A promotion/, 'with a delay');
 
 # promoted, it generates, in sessions that are already there too
 my $last = $primary->safe_psql('postgres', 'SELECT max(id) FROM t');

@@ -416,9 +416,37 @@ SQL
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
-$standby->start;
-is( $standby->safe_psql('postgres', q(SELECT string_agg("check" || ' ' || status, ', ') FROM snowflake_check() WHERE "check" !~ 'time_sync|tables')),
-	join(', ', map { "$_ ok" } grep { !/time_sync|tables/ } @checks), 'a standby is well');
+
+# What would be if it was promoted now, as 022_standby.pl does it.  This server
+# has the right time, which is a day behind that of its primary.
+my $replayed = qr/This is a standby, which draws no IDs\. The durable mark that it has received and replayed is \S+ \S+, which is \d+ ms/;
+foreach my $clock ('monotonic', 'system')
+{
+	my $shown = $clock eq 'system' ? 'clock' : 'monotonic clock';
+	my $restart = $clock eq 'system' ? '' : ' and restart the server';
+	my $day_ms = qr/86[34]\d{5}/;
+
+	$standby->append_conf('postgresql.conf', "snowflake.clock = $clock");
+	$standby->start;
+	wait_for(sub { sql('SELECT snowflake_nextval(), pg_switch_wal()'); return check($standby, 'clock') =~ /^warning/ });
+	like(check($standby, 'clock'),
+		qr/^warning\|The $shown shows \S+ \S+\. It was $day_ms ms behind that of the server that sends WAL to this standby when that last sent something, at \S+ \S+\. Promoted, this server would draw no ID before its clock has caught up\. Set the server's clock$restart\.$/,
+		"$clock: a clock that is behind the primary's");
+	says($standby, 'mark',
+		qr/^warning\|$replayed ahead of the clock\. Promoted now, this server would draw no ID for $day_ms ms: until its clock, plus "snowflake\.max_drift", has reached the mark\. If the clock is wrong, set it$restart\.$/,
+		"$clock: and so behind the mark");
+	is($standby->safe_psql('Other', q(SELECT string_agg("check", ' ') FROM snowflake_check() WHERE status <> 'ok' AND "check" !~ 'time_sync|tables')),
+		'clock', "$clock: in a database that does not have the mark");
+	$standby->stop;
+}
+
+# With its primary's time.  (PostgreSQL 15 may start the WAL receiver within a
+# call of libfaketime, which then shows it the real time.)
+set_clock($standby, $day);
+start_node($standby);
+is( $standby->safe_psql('postgres', q(SELECT string_agg("check" || ' ' || status, ', ') FROM snowflake_check() WHERE "check" !~ 'time_sync|tables|^clock')),
+	join(', ', map { "$_ ok" } grep { !/time_sync|tables|^clock/ } @checks), 'a standby is well');
+says($standby, 'mark', qr/^ok\|$replayed (?:ahead of|behind) the clock\.$/, 'and its mark');
 is(check($standby, 'worker'), 'ok|This is a standby: its background worker starts when it is promoted.', 'without a worker');
 my $tables = check($standby, 'tables');
 like($tables, qr/^warning\|public\.u\.id has IDs of the future, such as \d+ of node 1, of 2080-01-01 00:00:00\+00; the clock shows [^\n]*\nok\|/,
