@@ -51,7 +51,7 @@ sub check
 my $mark = qr/This is a standby, which draws no IDs\. The durable mark that it has received and replayed is (\S+ \S+), which is \d+ ms (?:ahead of|behind) the clock\./;
 is(check('preload'), 'ok|snowflake is loaded via "shared_preload_libraries".', 'snowflake_check(): preload');
 is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'node_id');
-is(check('worker'), 'ok|This is a standby: its background worker starts when it is promoted.', 'worker');
+is(check('worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'worker');
 like(check('mark'), qr/^ok\|$mark$/, 'mark');
 like(check('mark', role => 'nobody'), qr/^ok\|$mark$/, 'mark, as it is seen by others');
 is(check('mark', dbname => 'app'), 'ok|This is a standby, which draws no IDs. It receives the durable mark of its primary, which snowflake_check() compares with the clock in database "postgres".',
@@ -85,7 +85,7 @@ cmp_ok($session->query_safe('SELECT snowflake_nextval()'),
 $standby->safe_psql('postgres', 'INSERT INTO t (n) SELECT generate_series(1, 100)');
 is($standby->safe_psql('postgres', 'SELECT count(DISTINCT id) FROM t'), '200', 'no ID twice');
 is($standby->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE "check" = 'worker')),
-	'The background worker is running.', 'and has a background worker of its own');
+	'The background workers are running.', 'and has a background worker of its own');
 $session->quit;
 
 $standby->stop;

@@ -317,6 +317,7 @@ snowflake|snowflake_key_formats|r|PUBLIC SELECT
 snowflake_home|backfill|r|
 snowflake_home|lease|r|
 snowflake_home|mark|S|
+snowflake_home|recorded|r|
 snowflake_nodes|snowflake_node_lease|r|
 snowflake_nodes|snowflake_node_place|r|
 snowflake_nodes|snowflake_nodes|v|pg_monitor SELECT

@@ -147,7 +147,7 @@ is(check($node, 'slots'), 'ok|Worker slots: 3. "max_connections" is 96. Backends
 	'32 connections a slot');
 restart_with("max_connections = 31\nautovacuum_max_workers = 1\nmax_wal_senders = 5\n");
 is(check($node, 'slots'), 'ok|Worker slots: 31. "max_connections" is 31.', 'one connection a slot');
-says($node, 'worker', qr/^ok\|The background worker is running\.$/, 'with a background worker');
+says($node, 'worker', qr/^ok\|The background workers are running\.$/, 'with a background worker');
 says($node, 'mark', qr/^ok\|The durable mark /, 'which has read the mark');
 forget_mark($node);
 restart_with("snowflake.layout = 'js53'");
@@ -206,7 +206,7 @@ my $pid = worker_pid($node);
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)")
   or die "$pid goes on";
-says($node, 'worker', qr/^ok\|The background worker is running\.$/, 'a new background worker');
+says($node, 'worker', qr/^ok\|The background workers are running\.$/, 'a new background worker');
 says($node, 'mark', qr/^ok\|/, 'and all is well with the mark');
 
 # raised by hand, or with another window
@@ -447,7 +447,7 @@ start_node($standby);
 is( $standby->safe_psql('postgres', q(SELECT string_agg("check" || ' ' || status, ', ') FROM snowflake_check() WHERE "check" !~ 'time_sync|tables|^clock')),
 	join(', ', map { "$_ ok" } grep { !/time_sync|tables|^clock/ } @checks), 'a standby is well');
 says($standby, 'mark', qr/^ok\|$replayed (?:ahead of|behind) the clock\.$/, 'and its mark');
-is(check($standby, 'worker'), 'ok|This is a standby: its background worker starts when it is promoted.', 'without a worker');
+is(check($standby, 'worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'without a worker');
 my $tables = check($standby, 'tables');
 like($tables, qr/^warning\|public\.u\.id has IDs of the future, such as \d+ of node 1, of 2080-01-01 00:00:00\+00; the clock shows [^\n]*\nok\|/,
 	'it looks at the time of IDs, and not at whose they are');
