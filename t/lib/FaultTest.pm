@@ -34,6 +34,7 @@ our @EXPORT = qw(
   new_ledger
   try_sql
   busy_backend
+  services_pid
   worker_pid
   postmaster_pid
   server_processes
@@ -559,18 +560,21 @@ $$
 SQL
 use constant THAW_MARK => 'ALTER SEQUENCE snowflake_home.mark NO MAXVALUE';
 
-# The process of the extension's background worker; when $not is given, of
-# another one than that.  Waits for it.
-sub worker_pid
+# The process that writes the mark, and the one of the services; when $not is
+# given, another one than that.  Waits for it.
+sub pid_of
 {
-	my ($node, $not) = @_;
+	my ($node, $type, $not) = @_;
 
 	$not //= 0;
-	return wait_sql($node, 'snowflake mark writer', <<SQL);
-SELECT pid FROM pg_stat_activity
-WHERE backend_type = 'snowflake mark writer' AND pid <> $not
+	return wait_sql($node, $type, <<SQL);
+SELECT pid FROM pg_stat_activity WHERE backend_type = '$type' AND pid <> $not
 SQL
 }
+
+sub worker_pid { return pid_of($_[0], 'snowflake mark writer', $_[1]); }
+
+sub services_pid { return pid_of($_[0], 'snowflake services', $_[1]); }
 
 sub postmaster_pid
 {
