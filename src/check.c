@@ -456,13 +456,21 @@ check_time_sync(CheckState *state)
 #endif
 }
 
-static bool
-is_running(Worker *worker)
+/* Is a background worker there, and does it what it is asked? */
+static void
+check_one_worker(CheckState *state, Worker *worker, const char *name)
 {
-	return pg_atomic_read_u32(&worker->proc) != (uint32) -1;
+	char	   *detail;
+	char	   *hint;
+
+	if (pg_atomic_read_u32(&worker->proc) == (uint32) -1)
+		check_row(state, "error",
+				  psprintf("The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.",
+						   name));
+	else if (worker_describe(worker, &detail, &hint) == WORKER_HANGS)
+		check_row(state, "warning", psprintf("%s %s", detail, hint));
 }
 
-/* Are the background workers there? */
 static void
 check_worker(CheckState *state)
 {
@@ -472,12 +480,13 @@ check_worker(CheckState *state)
 	else if (RecoveryInProgress())
 		check_row(state, "ok",
 				  "This is a standby: its background workers start when it is promoted.");
-	else if (!is_running(&shared->mark_writer) || !is_running(&shared->services))
-		check_row(state, "error",
-				  psprintf("The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.",
-						   is_running(&shared->mark_writer) ? SERVICES_NAME : MARK_WRITER_NAME));
 	else
-		check_row(state, "ok", "The background workers are running.");
+	{
+		check_one_worker(state, &shared->mark_writer, MARK_WRITER_NAME);
+		check_one_worker(state, &shared->services, SERVICES_NAME);
+		if (state->nrows == 0)
+			check_row(state, "ok", "The background workers are running.");
+	}
 }
 
 /* Is the durable mark raised, and how far? */
@@ -506,6 +515,9 @@ check_mark(CheckState *state)
 	{
 		case WORKER_FAILS:
 			check_row(state, "error", psprintf("%s %s", text_shown(detail), hint));
+			return;
+		case WORKER_HANGS:
+			check_row(state, "warning", psprintf("%s %s", detail, hint));
 			return;
 		case WORKER_WORKS:
 			/* sessions may wait for that, if it takes long */

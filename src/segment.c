@@ -488,7 +488,7 @@ wait_detail(const Look *look)
 
 	if (look->error[0] != '\0')
 		return utf8_to_server(look->error);
-	if (worker_describe(&shared->services, &detail, &hint) >= WORKER_ABSENT)
+	if (worker_describe(&shared->services, &detail, &hint) >= WORKER_HANGS)
 		return detail;
 	return "The background worker has not fetched one yet.";
 }

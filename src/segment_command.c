@@ -20,6 +20,7 @@
 #include "segment.h"
 #include "utf8.h"
 #include "waits.h"
+#include "worker.h"
 
 static const char *const names[] = {
 	[SEGMENT_CREATE] = "create",
@@ -109,7 +110,8 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
 	SegmentCommand *command = &shared->segments.command;
 	char		error[SEGMENT_MESSAGE_SIZE];
-	const char *detail;
+	char	   *detail;
+	char	   *hint;
 	bool		was_mine = is_mine;
 	bool		is_sent;
 
@@ -141,11 +143,10 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	LWLockRelease(shared->segments.lock);
 
 	if (error[0] != '\0')
-		detail = utf8_to_server(error);
-	else if (was_mine)
-		detail = "The background worker has not carried out the command yet.";
-	else
-		detail = "The background worker is busy with the command of another session.";
+		detail = pstrdup(utf8_to_server(error));
+	else if (worker_describe(&shared->services, &detail, &hint) < WORKER_HANGS)
+		detail = was_mine ? "The background worker has not carried out the command yet." :
+			"The background worker is busy with the command of another session.";
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot %s segment tag \"%s\": no answer came in time",

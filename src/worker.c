@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -44,6 +45,9 @@
 #include "worker.h"
 
 #define RESTART_S	1
+
+/* A worker that has not reacted for so long is not just busy. */
+#define REACTS_US	(2 * USECS_PER_SEC)
 
 /* After it could not connect, which is a line in the log each time. */
 #define RECONNECT_S	5
@@ -85,7 +89,7 @@ worker_unanswered_us(Worker *worker)
 {
 	uint64		at = pg_atomic_read_u64(&worker->requested_at);
 
-	if (pg_atomic_read_u32(&worker->requested) == 0)
+	if (at == 0 || pg_atomic_read_u32(&worker->requested) == 0)
 		return 0;
 	return Max(clock_read_steady() - (int64) at, 0);
 }
@@ -124,6 +128,9 @@ worker_describe(Worker *worker, char **detail, char **hint)
 {
 	uint32		number = pg_atomic_read_u32(&worker->proc);
 	const char *home = utf8_any_to_server(snowflake_database, PG_SQL_ASCII);
+	const char *name = worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME;
+	int64		unanswered_us = worker_unanswered_us(worker);
+	StringInfoData said;
 	PGPROC	   *proc;
 	uint32		wait;
 	const char *type;
@@ -132,8 +139,7 @@ worker_describe(Worker *worker, char **detail, char **hint)
 		return WORKER_FAILS;
 	if (number == (uint32) -1)
 	{
-		*detail = psprintf("The background worker \"%s\" is not running.",
-						   worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME);
+		*detail = psprintf("The background worker \"%s\" is not running.", name);
 		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
 		return WORKER_ABSENT;
 	}
@@ -141,12 +147,21 @@ worker_describe(Worker *worker, char **detail, char **hint)
 	proc = &ProcGlobal->allProcs[number];
 	wait = *(volatile uint32 *) &proc->wait_event_info;
 	type = pgstat_get_wait_event_type(wait);
-	if (type == NULL || wait == wait_event_worker(worker))
-		*detail = psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
-						   proc->pid, home);
+	initStringInfo(&said);
+	appendStringInfo(&said, "The background worker \"%s\", PID %d, ", name, proc->pid);
+	if (unanswered_us >= REACTS_US)
+		appendStringInfo(&said, "has not reacted for %d s", (int) (unanswered_us / USECS_PER_SEC));
 	else
-		*detail = psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s:%s.",
-						   proc->pid, home, type, pgstat_get_wait_event(wait));
+		appendStringInfo(&said, "is at work on it in database \"%s\"", home);
+	if (type != NULL && wait != wait_event_worker(worker))
+		appendStringInfo(&said, " and waits for %s:%s", type, pgstat_get_wait_event(wait));
+	appendStringInfoChar(&said, '.');
+	*detail = said.data;
+	if (unanswered_us >= REACTS_US)
+	{
+		*hint = pstrdup("Find out what keeps it: a stopped process, a lock, a disk or a synchronous standby. It may be ended with pg_terminate_backend(), and is then started again.");
+		return WORKER_HANGS;
+	}
 	*hint = pstrdup("The background worker writes, commits, and waits for the synchronous standbys, if there are any.");
 	return wait == wait_event_worker(worker) ? WORKER_SLEEPS : WORKER_WORKS;
 }
@@ -348,7 +363,11 @@ worker_connect(Worker *worker)
 bool
 worker_take_request(Worker *worker)
 {
-	bool		asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
+	bool		asked;
+
+	/* first, as the next one to ask writes it again */
+	pg_atomic_write_u64(&worker->requested_at, 0);
+	asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
 
 	/* what is asked is read after that */
 	pg_memory_barrier();

@@ -49,6 +49,7 @@ typedef enum WorkerState
 {
 	WORKER_SLEEPS,				/* has nothing to do, or is about to begin */
 	WORKER_WORKS,
+	WORKER_HANGS,				/* has not reacted for a while */
 	WORKER_ABSENT,				/* is not there */
 	WORKER_FAILS				/* has failed last */
 } WorkerState;

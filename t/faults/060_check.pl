@@ -139,7 +139,8 @@ CONF
 is( check($node, 'slots'),
 	'warning|Worker slots: 3. "max_connections" is 97. So more than 32 backends may share a slot, which slows them down when they draw IDs at once. Set "max_connections" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.',
 	'more than 32 connections a slot');
-like(check($node, 'worker'), qr/^error\|The background worker "snowflake mark writer" is not running\. .* "max_worker_processes" may be too small\.$/,
+is(check($node, 'worker'), join("\n", map { qq(error|The background worker "$_" is not running. It is started again a second after it has ended. If it is not, see the server's log; "max_worker_processes" may be too small.) }
+		'snowflake mark writer', 'snowflake services'),
 	'no background worker');
 is(check($node, 'mark'), 'warning|The durable mark cannot be raised without the background worker.', 'nor a mark');
 restart_with("snowflake.layout = 'time:41 node:5 worker:2 sequence:15'\nmax_connections = 96\n");
@@ -208,6 +209,31 @@ $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_acti
   or die "$pid goes on";
 says($node, 'worker', qr/^ok\|The background workers are running\.$/, 'a new background worker');
 says($node, 'mark', qr/^ok\|/, 'and all is well with the mark');
+
+# a worker that does not do what it is asked: nothing of it is known until
+# somebody asks
+$node->safe_psql('postgres', "SELECT snowflake_nextval(), snowflake_segment_create('c')");
+foreach my $stopped (
+	[ 'snowflake mark writer', worker_pid($node), 'SELECT snowflake_nextval()' ],
+	[ 'snowflake services', services_pid($node), "SELECT snowflake_segment_create('stopped')" ])
+{
+	my ($name, $stopped_pid, $sql) = @{$stopped};
+	my $hangs = qr/The background worker "$name", PID $stopped_pid, has not reacted for \d+ s\./;
+	my $error;
+
+	kill 'STOP', $stopped_pid;
+	wait_for(sub {
+		my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET snowflake.max_wait = '100ms'; $sql");
+		$error = psql_error($stderr);
+		return $error->{detail} =~ /has not reacted/;
+	});
+	like($error->{detail}, qr/^$hangs Waited for "snowflake\.max_wait", 100 ms\.$/, "$name, stopped: sessions that wait are told");
+	like(check($node, 'worker'), qr/^warning\|$hangs Find out what keeps it: [^\n]*$/, "$name, stopped: a warning");
+	like(check($node, 'mark'), $name eq 'snowflake services' ? qr/^ok\|/ : qr/^warning\|$hangs Find out/, "$name, stopped: and of the mark");
+	kill 'CONT', $stopped_pid;
+	says($node, 'worker', qr/^ok\|The background workers are running\.$/, "$name goes on");
+	says($node, 'mark', qr/^ok\|/, "$name goes on: and all is well with the mark");
+}
 
 # raised by hand, or with another window
 $node->safe_psql('postgres', "SELECT setval('snowflake_home.mark', last_value + 3600 * 1000000::bigint) FROM snowflake_home.mark");
