@@ -147,6 +147,7 @@ static void
 check_node_id(CheckState *state)
 {
 	uint64		max = snowflake_layout.max[FIELD_NODE];
+	char	   *primary;
 
 	if (max == 0)
 		check_row(state, "ok",
@@ -158,6 +159,13 @@ check_node_id(CheckState *state)
 		check_row(state, "error",
 				  psprintf("\"snowflake.node_id\" is not set. Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
 						   max));
+	else if (RecoveryInProgress() &&
+			 (primary = check_standby_node()) != NULL &&
+			 strcmp(primary, psprintf("%d", snowflake_node_id)) != 0)
+		check_row(state, "warning",
+				  psprintf("This standby is node %d, and its primary has drawn IDs as node %s. Promoted, it would draw as node %d, which is safe only if no other server is node %d. If it is to go on as its primary, set \"snowflake.node_id\" to %s and restart the server.",
+						   snowflake_node_id, primary, snowflake_node_id,
+						   snowflake_node_id, primary));
 	else
 		check_row(state, "ok",
 				  psprintf("This server is node %d, of 0 to " UINT64_FORMAT ".",

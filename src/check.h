@@ -62,7 +62,11 @@ extern void check_tables(CheckState *state);
 /* The segments of numbers. */
 extern void check_segments(CheckState *state);
 
-/* The checks "clock" and "mark" on a standby. */
+/*
+ * On a standby: the number that its primary has drawn with, as text, NULL for
+ * none; and the checks "clock" and "mark".
+ */
+extern char *check_standby_node(void);
 extern void check_standby_clock(CheckState *state);
 extern void check_standby_mark(CheckState *state);
 

@@ -25,7 +25,9 @@
 #include "replication/walreceiver.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "check.h"
@@ -57,6 +59,25 @@ clock_behind_sender(CheckState *state, TimestampTz *sent, int64 *behind_us)
 	if (!clock_steps())
 		*behind_us += GetCurrentTimestamp() - state->now;
 	return true;
+}
+
+char *
+check_standby_node(void)
+{
+	int			nestlevel = ddl_begin();
+	char	   *node = NULL;
+
+	if (ddl_query(psprintf("SELECT substring(c, ' as node (\\d+)$')"
+						   " FROM pg_db_role_setting s"
+						   " JOIN pg_database d ON d.oid = s.setdatabase, unnest(s.setconfig) c"
+						   " WHERE s.setrole = 0 AND d.datname = %s"
+						   " AND c LIKE 'snowflake.recorded=%%'",
+						   quote_literal_cstr(snowflake_database))) > 0)
+		node = ddl_value(0, 1);
+	if (node != NULL)
+		node = MemoryContextStrdup(CurTransactionContext, node);
+	ddl_end(nestlevel);
+	return node;
 }
 
 void

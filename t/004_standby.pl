@@ -76,6 +76,24 @@ $primary->safe_psql('postgres', 'CREATE TABLE v AS SELECT snowflake_nextval() FR
 $primary->wait_for_catchup($standby, 'flush');
 like(check('mark'), qr/^ok\|$mark WAL that it has received and not replayed: \d+ (?:bytes|kB), as "recovery_min_apply_delay" is 1h\. A promotion/, 'with a delay');
 
+# with another number, which is as good, but may be another server's
+sub with_node
+{
+	my ($node_id) = @_;
+
+	$session->quit;
+	$standby->append_conf('postgresql.conf', "snowflake.node_id = $node_id");
+	$standby->restart;
+	$session = session($standby);
+	return;
+}
+with_node(2);
+is(check('node_id'), 'warning|This standby is node 2, and its primary has drawn IDs as node 1. Promoted, it would draw as node 2, which is safe only if no other server is node 2. If it is to go on as its primary, set "snowflake.node_id" to 1 and restart the server.',
+	'another number than the primary');
+is(check('node_id', dbname => 'app', role => 'nobody'), check('node_id'), 'which is seen in other databases');
+with_node(1);
+is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'the same number');
+
 # promoted, it generates, in sessions that are already there too
 my $last = $primary->safe_psql('postgres', 'SELECT max(id) FROM t');
 $primary->stop;
