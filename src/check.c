@@ -473,7 +473,7 @@ check_one_worker(CheckState *state, Worker *worker, const char *name)
 
 	if (pg_atomic_read_u32(&worker->proc) == (uint32) -1)
 		check_row(state, "error",
-				  psprintf("The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.",
+				  psprintf("The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log.",
 						   name));
 	else if (worker_describe(worker, &detail, &hint) == WORKER_HANGS)
 		check_row(state, "warning", psprintf("%s %s", detail, hint));
@@ -485,6 +485,10 @@ check_worker(CheckState *state)
 	if (shared == NULL)
 		check_row(state, "error",
 				  "There are no background workers, as snowflake is not preloaded.");
+	else if (worker_is_left_out())
+		check_row(state, "error",
+				  psprintf("\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.",
+						   max_worker_processes));
 	else if (RecoveryInProgress())
 		check_row(state, "ok",
 				  "This is a standby: its background workers start when it is promoted.");

@@ -12,6 +12,8 @@
 #define SNOWFLAKE_COMPAT_H
 
 #include "catalog/pg_class.h"
+#include "lib/ilist.h"
+#include "postmaster/bgworker_internals.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
@@ -106,6 +108,27 @@ compat_CreateWaitEventSet(ResourceOwner resowner, int nevents)
 #define INTERVAL_NOT_FINITE(i) ((void) (i), false)
 
 #endif							/* PG_VERSION_NUM < 170000 */
+
+/*
+ * How many background workers are registered, in the postmaster; its list has
+ * links in one direction only before 18.
+ */
+static inline int
+compat_background_workers(void)
+{
+	int			n = 0;
+#if PG_VERSION_NUM < 180000
+	slist_iter	iter;
+
+	slist_foreach(iter, &BackgroundWorkerList)
+#else
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &BackgroundWorkerList)
+#endif
+		n++;
+	return n;
+}
 
 /*
  * SIGNAL_ARGS_PASSED is what a signal handler hands to another one: all of its

@@ -55,6 +55,9 @@
 /* Told to end, and not ending because of an error. */
 static volatile sig_atomic_t terminated = false;
 
+/* One has no place among the background workers; set in the postmaster. */
+static bool is_left_out = false;
+
 /*
  * For sessions
  */
@@ -306,6 +309,7 @@ void
 worker_register(const char *name, const char *function)
 {
 	BackgroundWorker worker = {0};
+	int			registered = compat_background_workers();
 
 	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
 	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
@@ -315,6 +319,13 @@ worker_register(const char *name, const char *function)
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_S;
 	RegisterBackgroundWorker(&worker);
+	is_left_out |= IsPostmasterEnvironment && compat_background_workers() == registered;
+}
+
+bool
+worker_is_left_out(void)
+{
+	return is_left_out;
 }
 
 static void

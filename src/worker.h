@@ -62,6 +62,9 @@ extern WorkerState worker_describe(Worker *worker, char **detail, char **hint);
  */
 extern int64 worker_unanswered_us(Worker *worker);
 
+/* Is "max_worker_processes" too small, so that there is not one of each? */
+extern bool worker_is_left_out(void);
+
 /*
  * For the workers themselves
  */
