@@ -10,7 +10,11 @@ use Test::More;
 
 use SnowflakeTest;
 
-my $primary = snowflake_node('primary', '', allows_streaming => 1);
+# places for the two background workers, and for no other
+my $primary = snowflake_node('primary', <<'CONF', allows_streaming => 1);
+max_worker_processes = 2
+max_logical_replication_workers = 0
+CONF
 $primary->safe_psql('postgres',
 	'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int); INSERT INTO t (n) SELECT generate_series(1, 100); CREATE ROLE nobody LOGIN; CREATE DATABASE app');
 $primary->safe_psql('app', 'CREATE EXTENSION snowflake');
@@ -77,22 +81,26 @@ $primary->wait_for_catchup($standby, 'flush');
 like(check('mark'), qr/^ok\|$mark WAL that it has received and not replayed: \d+ (?:bytes|kB), as "recovery_min_apply_delay" is 1h\. A promotion/, 'with a delay');
 
 # with another number, which is as good, but may be another server's
-sub with_node
+sub restart_with
 {
-	my ($node_id) = @_;
+	my ($conf) = @_;
 
 	$session->quit;
-	$standby->append_conf('postgresql.conf', "snowflake.node_id = $node_id");
+	$standby->append_conf('postgresql.conf', $conf);
 	$standby->restart;
 	$session = session($standby);
 	return;
 }
-with_node(2);
+restart_with('snowflake.node_id = 2');
 is(check('node_id'), 'warning|This standby is node 2, and its primary has drawn IDs as node 1. Promoted, it would draw as node 2, which is safe only if no other server is node 2. If it is to go on as its primary, set "snowflake.node_id" to 1 and restart the server.',
 	'another number than the primary');
 is(check('node_id', dbname => 'app', role => 'nobody'), check('node_id'), 'which is seen in other databases');
-with_node(1);
+restart_with("snowflake.node_id = 1\nmax_logical_replication_workers = 4");
 is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'the same number');
+is(check('worker'), 'error|"max_worker_processes" is 2, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.',
+	'without a place for a background worker');
+restart_with('max_logical_replication_workers = 0');
+is(check('worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'with places for both');
 
 # promoted, it generates, in sessions that are already there too
 my $last = $primary->safe_psql('postgres', 'SELECT max(id) FROM t');
