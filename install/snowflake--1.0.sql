@@ -45,9 +45,9 @@ COMMENT ON FUNCTION snowflake_currval() IS
 'the last snowflake ID that this session drew';
 
 -- STABLE and not IMMUTABLE, here and below, where the result depends on
--- snowflake.epoch and snowflake.layout.  These are fixed while a server runs,
--- so the planner may evaluate the calls all the same; it learns so from the
--- support function.
+-- snowflake.epoch and snowflake.layout.  Where the library is preloaded, these
+-- are fixed while a server runs, so the planner may evaluate the calls all the
+-- same; it learns so from the support function.
 CREATE FUNCTION snowflake_settings_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'snowflake_settings_support'

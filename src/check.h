@@ -70,6 +70,9 @@ extern char *check_standby_node(void);
 extern void check_standby_clock(CheckState *state);
 extern void check_standby_mark(CheckState *state);
 
+/* What logical replication does in the home database. */
+extern void check_replication(CheckState *state);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_CHECK_H */

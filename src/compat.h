@@ -14,6 +14,7 @@
 #include "catalog/pg_class.h"
 #include "lib/ilist.h"
 #include "postmaster/bgworker_internals.h"
+#include "replication/origin.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
@@ -108,6 +109,20 @@ compat_CreateWaitEventSet(ResourceOwner resowner, int nevents)
 #define INTERVAL_NOT_FINITE(i) ((void) (i), false)
 
 #endif							/* PG_VERSION_NUM < 170000 */
+
+/* Does this session replay changes of another server? */
+static inline bool
+session_has_origin(void)
+{
+#if PG_VERSION_NUM < 190000
+	return replorigin_session_origin != InvalidRepOriginId;
+#else
+	return replorigin_xact_state.origin != InvalidReplOriginId;
+#endif
+}
+
+/* Can a publication have sequences, and a subscription write them? */
+#define HAVE_PUBLISHED_SEQUENCES (PG_VERSION_NUM >= 190000)
 
 /*
  * How many background workers are registered, in the postmaster; its list has

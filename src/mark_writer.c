@@ -9,8 +9,9 @@
  * wait or hang with no harm to this.  Of the lease it takes over what is
  * offered in shared memory.
  *
- * The first start in the life of the server reads the mark at once.  Later ones
- * wait until something is asked for before they connect.
+ * It reads the mark at its start.  Where it could not connect, it tries again
+ * when something is asked for, so that a home database that cannot be reached
+ * does not fill the log of an idle server.
  *
  * Locking: see shmem.h.  No lock of ours is held while anything is read,
  * written or committed.
@@ -34,6 +35,7 @@
 
 #include "clock.h"
 #include "home.h"
+#include "home_guard.h"
 #include "lifetime.h"
 #include "mark.h"
 #include "mark_writer.h"
@@ -171,9 +173,11 @@ take_lease(void)
 		pg_read_barrier();
 		raise_words(Max(Max(pg_atomic_read_u64(&state->limit),
 							mark_to_time(lease->offer.floor, true)), 1));
+		pg_memory_barrier();
+		lease->floor = lease->offer.floor;
 		pg_atomic_write_u64(&lease->mark, (uint64) lease->offer.mark);
 		pg_atomic_write_u32(&lease->node, (uint32) lease->offer.node);
-		pg_write_barrier();
+		pg_memory_barrier();
 		if (mark_is_open())
 			publish(mark);
 		pg_memory_barrier();
@@ -250,6 +254,7 @@ recover(bool asked, bool accept)
 		}
 		set_up_home();
 	}
+	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;
 	if (record_is_due())
@@ -264,16 +269,20 @@ recover(bool asked, bool accept)
 /*
  * Do what is asked for, if anything is.  Raises an ERROR when it cannot be
  * done; then sessions that still wait ask again.
+ *
+ * Up to what is committed, snowflake_advance() and the restore of a dump, which
+ * everybody may do again and again, write nothing.  The mark as it was read does
+ * not count: it may not be on the synchronous standbys.
  */
 static void
 serve(void *is_asked)
 {
+	static uint64 committed = 0;	/* in time units, by this process */
 	Mark	   *state = &shared->mark;
 	bool		asked = *(bool *) is_asked;
 	bool		accept;
 	uint64		wanted;
 	uint64		floor;
-	int64		mark;
 
 	wanted = pg_atomic_exchange_u64(&state->wanted, 0);
 	floor = pg_atomic_exchange_u64(&state->advance_to, 0);
@@ -285,23 +294,24 @@ serve(void *is_asked)
 	if (pg_atomic_read_u64(&state->limit) == 0 && !recover(asked, accept))
 		return;
 
-	if (wanted > 0 && mark_runs_out(wanted))
+	if ((wanted > 0 && mark_runs_out(wanted)) || floor > committed)
 	{
+		uint64		time = Max(wanted, floor);
+		int64		mark;
+
 		home_begin("raising the durable mark");
-		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
+		mark = write_mark(Min(time + Max(window_units(), 1), MAX_TIME + 1));
 		warn_of_end(wanted);
 		home_commit();
+		committed = mark_to_time(mark, false);
 		publish(mark);
 	}
 
 	if (floor > pg_atomic_read_u64(&state->advanced))
 	{
-		home_begin("raising the durable mark for snowflake_advance()");
-		mark = write_mark(floor);
-		home_commit();
 		raise_words(floor);
 		pg_atomic_write_u64(&state->advanced, floor);
-		publish(mark);
+		ConditionVariableBroadcast(&shared->mark_writer.changed);
 	}
 }
 
@@ -364,14 +374,13 @@ snowflake_mark_writer_main(Datum arg)
 {
 	Worker	   *me = &shared->mark_writer;
 	int64		retry_at = worker_begin(me);	/* on the steady clock */
-	bool		is_first = !me->started;
+	bool		is_first = retry_at == 0;
 	bool		is_connected = false;
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
 												  "snowflake mark writer",
 												  ALLOCSET_DEFAULT_SIZES);
 	bool		asked = false;
 
-	me->started = true;
 	for (;;)
 	{
 		long		pause_ms = -1;

@@ -18,6 +18,8 @@
  */
 #include "postgres.h"
 
+#include <dlfcn.h>
+
 #include "access/xact.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
@@ -62,29 +64,31 @@ static bool is_left_out = false;
  * For sessions
  */
 
+/*
+ * A worker that starts writes its process number and then looks for what there
+ * is to do; here it is the other way round.  At least one of the two has to see
+ * what the other wrote, which takes a full barrier in each.  That of SetLatch()
+ * comes too late, and that an exchange is one does not hold for the read after
+ * it on all machines: see t/models/wake.pml.
+ */
 void
 worker_wake(Worker *worker)
 {
-	uint32		proc = pg_atomic_read_u32(&worker->proc);
+	uint32		proc;
 
+	pg_memory_barrier();
+	proc = pg_atomic_read_u32(&worker->proc);
 	if (proc != (uint32) -1)
 		SetLatch(&ProcGlobal->allProcs[proc].procLatch);
 }
 
-/*
- * A worker that starts writes its process number and reads "requested"; here
- * it is the other way round.  At least one of the two has to see what the
- * other wrote, and an exchange alone does not keep the read after it on all
- * machines: see t/models/wake.pml.
- */
 void
 worker_ask(Worker *worker)
 {
-	if (pg_atomic_exchange_u32(&worker->requested, 1) != 0)
-		return;
-	pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
-	pg_memory_barrier();
-	worker_wake(worker);
+	if (pg_atomic_read_u32(&worker->requested) == 0)
+		pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
+	if (pg_atomic_exchange_u32(&worker->requested, 1) == 0)
+		worker_wake(worker);
 }
 
 int64
@@ -305,6 +309,36 @@ worker_attempt(Worker *worker, AlarmKind alarm, void (*task) (void *), void *arg
  * The life of a worker
  */
 
+/*
+ * The file that this code was loaded from.  By its name alone the server would
+ * find the first one in dynamic_library_path, which may be another copy.
+ *
+ * There is little room for it before 17, so there it may be shortened by the
+ * server's own folder.
+ */
+static void
+set_library(BackgroundWorker *worker)
+{
+	char	   *name = worker->bgw_library_name;
+	int			room = sizeof(worker->bgw_library_name);
+	size_t		folder = strlen(pkglib_path);
+	Dl_info		me;
+
+	if (dladdr((void *) worker_register, &me) == 0)
+		elog(ERROR, "could not find the file of the library");
+	if (strlcpy(name, me.dli_fname, room) < room)
+		return;
+	if (strncmp(me.dli_fname, pkglib_path, folder) == 0 &&
+		snprintf(name, room, "$libdir%s", me.dli_fname + folder) < room)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("path of library is too long: \"%s\"", me.dli_fname),
+			 errdetail("A background worker of this server version can have a library whose path has at most %d bytes.",
+					   room - 1),
+			 errhint("Move it to a folder with a shorter path.")));
+}
+
 void
 worker_register(const char *name, const char *function)
 {
@@ -313,7 +347,7 @@ worker_register(const char *name, const char *function)
 
 	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
 	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "snowflake", sizeof(worker.bgw_library_name));
+	set_library(&worker);
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
@@ -352,8 +386,9 @@ worker_begin(Worker *worker)
 
 	before_shmem_exit(retire, PointerGetDatum(worker));
 	pg_atomic_write_u32(&worker->proc, (uint32) MyProcNumber);
-	pg_memory_barrier();		/* see worker_ask() */
+	pg_memory_barrier();		/* see worker_wake() */
 
+	worker->started = true;
 	if (!worker->connecting)
 		return 0;
 	worker->connecting = false;

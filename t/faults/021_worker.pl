@@ -160,7 +160,35 @@ sub test_terminated
 	wait_drawn($draw, 100);
 	is(worker_pid($node), $pid, 'a cancel is ignored');
 	end_draw();
-	$node->stop;
+	test_closed();
+	return;
+}
+
+#
+# Terminated when the server stops, while sessions stay: it has closed the mark,
+# and with it the words, as a session may have looked at the limit just before.
+#
+sub test_closed
+{
+	my $session = session($node);
+	my $worker = worker_pid($node);
+	my $file = $node->data_dir . '/postmaster.pid';
+	my $error;
+
+	$session->query_safe('SELECT snowflake_nextval()');
+	kill 'TERM', postmaster_pid($node);
+	wait_for(sub { slurp_file($file) =~ /^stopping/m }) or die "no smart shutdown\n";
+	kill 'TERM', $worker;
+	wait_for(sub {
+		$error = session_error($session, 'SELECT snowflake_nextval()');
+		return $error->{sqlstate} ne '';
+	});
+	is($error->{sqlstate}, '55000', 'closed: a session that stays gets no ID');
+	is($session->query_safe('SELECT count(*) FROM pg_stat_snowflake_slots WHERE last_ts IS NOT NULL'),
+		'0', 'closed: from no slot could an ID be drawn');
+	$session->quit;
+	$node->stop('smart', fail_ok => 1);    # it may be gone
+	$faults++;
 	return;
 }
 
@@ -241,6 +269,25 @@ sub test_read_only
 	raised('read-only');
 	flows('read-only');
 	$node->safe_psql('postgres', 'SET default_transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only');
+	return;
+}
+
+#
+# A mark that somebody has raised by hand: it is not lowered
+#
+sub test_raised
+{
+	my $far = $node->safe_psql('postgres',
+		q(SELECT setval('snowflake_home.mark', last_value + 3600 * 1000000::bigint) FROM snowflake_home.mark));
+
+	# the sessions that draw let the worker raise it
+	ok($node->poll_query_until('postgres', <<SQL), 'raised by hand: the worker has seen it');
+SELECT last_value <> $far OR reserved_until > clock_timestamp() + '30 min'
+FROM snowflake_home.mark, pg_stat_snowflake
+SQL
+	is($node->safe_psql('postgres', 'SELECT last_value FROM snowflake_home.mark'), $far,
+		'raised by hand: it stays');
+	flows('raised by hand');
 	return;
 }
 
@@ -345,7 +392,52 @@ sub test_home
 	return;
 }
 
+#
+# All who wait for the mark are woken when it is raised, and do not find out
+# when they look again: here they never would.
+#
+sub test_woken
+{
+	new_server('woken');
+	my $dir = $node->basedir . '/endless';
+	my (@sessions, @files);
+
+	mkdir $dir or die "$dir: $!";
+	$node->stop;
+	{
+		local %ENV = (
+			%ENV,
+			LD_PRELOAD => compile($node, 'endless.c', qw(-shared -fPIC)),
+			ENDLESS_DIR => $dir);
+		$node->start;
+	}
+	ok($node->poll_query_until('postgres', <<'SQL'), 'woken: the worker is asleep');
+SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'
+SQL
+	my $worker = worker_pid($node);
+
+	# after a clean restart nothing is reserved
+	kill 'STOP', $worker;
+	foreach (1 .. 3)
+	{
+		my $session = session($node, 'app');
+		my $pid = $session->query_safe(q(SET snowflake.max_wait = '1h'; SET statement_timeout = '2min'; SELECT pg_backend_pid()));
+
+		append_to_file("$dir/$pid", '');
+		$session->query_until(qr/draws/, "\\echo draws\nSELECT snowflake_nextval() > 0;\n");
+		push @sessions, $session;
+		push @files, "$dir/$pid.asleep";
+	}
+	ok(wait_for(sub { !grep { !-e } @files }), 'woken: three sessions wait for the mark');
+	kill 'CONT', $worker;
+	is($_->query_safe('SELECT 1'), "t\n1", 'woken: a session has its ID') foreach @sessions;
+	$_->quit foreach @sessions;
+	$node->stop;
+	return;
+}
+
 in_parallel(
+	woken => \&test_woken,
 	terminated => \&test_terminated,
 	failing => sub {
 		new_server('failing');
@@ -354,6 +446,7 @@ in_parallel(
 		test_not_written();
 		test_read_only();
 		test_no_process();
+		test_raised();
 		end_draw();
 		$node->stop;
 	},

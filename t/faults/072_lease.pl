@@ -721,6 +721,52 @@ CONF
 }
 
 #
+# A registry that has forgotten who had a number before: a server that was given
+# it remembers where it may begin, and so does a copy of that server.
+#
+sub test_forgotten
+{
+	my $registry = new_registry('registry_forgotten');
+	my %conf = (conf => "snowflake.max_clock_skew = -1\n");
+	my $first = new_server($registry, 'holder', %conf);
+
+	is(number($first), 0, 'a number');
+	my $draw = draw_on($first);
+	wait_drawn($draw, 1000);
+	stop_draw($draw);
+	my @times = sort { $a <=> $b } map { time_of_id($_) } @{ all_ids($first) };
+	$first->{node}->stop;
+	poll(sub { $registry->safe_psql('postgres', 'SELECT free_from < now() FROM snowflake_nodes WHERE node = 0') eq 't' })
+	  or die "the number is not free\n";
+	my $second = new_server($registry, 'heir', %conf);
+	is(number($second), 0, 'it is given to another, which draws nothing');
+	my $floor = $second->{node}->safe_psql('postgres', 'SELECT floor / 1e6 FROM snowflake_home.lease');
+	cmp_ok($floor, '>', $times[-1], 'nor could it, at times of the first');
+	$second->{node}->stop;
+
+	make_registry($registry, 'anew');
+	my $copy = new_copy('heir_copy', $registry,
+		sub {
+			PostgreSQL::Test::RecursiveCopy::copypath($second->{node}->data_dir, $_[0]->data_dir);
+			chmod 0700, $_[0]->data_dir;
+		});
+	my $conninfo = proxy_conninfo($copy->{proxy}, dbname => 'anew');
+	$copy->{node}->append_conf('postgresql.conf', "snowflake.registry = '$conninfo'\n");
+	set_clock($copy->{node}, $times[ @times / 2 ] - time());
+	start_node($copy->{node});
+	is(number($copy), 0, 'a copy of it, at a time of the first, has the number');
+	stops($copy, 'the registry knows of no floor', qr/ms ahead/,
+		'cannot generate a snowflake ID: the clock is behind the last ID');
+	set_clock($copy->{node}, 0);
+	my $id = flows($copy, 'the clock is right');
+	cmp_ok(time_of_id($id), '>=', $floor, 'IDs are above those of the first');
+
+	check(1, $first, $copy);
+	$copy->{node}->stop;
+	return;
+}
+
+#
 # Clocks that are off at the start
 #
 my $skew = qr/"snowflake\.max_clock_skew" allows 5000 ms\./;
@@ -1068,6 +1114,7 @@ my %tests = (
 	'restarts' => \&test_restart,
 	'copies' => \&test_copies,
 	'taken' => \&test_taken,
+	'forgotten' => \&test_forgotten,
 	'skew' => \&test_skew,
 	'clocks' => \&test_clocks,
 	'settings' => \&test_settings,
