@@ -159,14 +159,15 @@ lease_wait(uint64 time, Wait *wait)
 				 errmsg("cannot generate a snowflake ID: the clock is ahead of what the lease of the node number allows") :
 				 errmsg("cannot generate a snowflake ID: this server has no node number at the moment"),
 				 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-						   detail, snowflake_max_wait),
+						   text_shown(detail), snowflake_max_wait),
+				 errdetail_log("%s", detail),
 				 errhint("%s", hint)));
 	}
 
 	if (wait_is_long(wait, WAIT_NODE, &ms, &left_out))
 	{
 		(void) lease_describe(&detail, &hint);
-		ereport(LOG,
+		ereport(LOG_SERVER_ONLY,
 				(errmsg("process %d still waits for a node number, to draw a snowflake ID, after " INT64_FORMAT " ms",
 						MyProcPid, ms),
 				 errdetail("%s%s", detail, alarm_left_out(left_out)),

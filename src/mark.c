@@ -114,7 +114,7 @@ mark_wait(uint64 time, Wait *wait)
 		char	   *hint;
 
 		(void) worker_describe(writer, &detail, &hint);
-		ereport(LOG,
+		ereport(LOG_SERVER_ONLY,
 				(errmsg("process %d still waits for the durable mark, to draw a snowflake ID, after " INT64_FORMAT " ms",
 						MyProcPid, ms),
 				 errdetail("%s%s", detail, alarm_left_out(left_out)),

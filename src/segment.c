@@ -494,7 +494,7 @@ wait_detail(const Look *look, bool *passes)
 		return utf8_to_server(look->error);
 	state = worker_describe(&shared->services, &detail, &hint);
 	*passes = state < WORKER_ABSENT;
-	if (state >= WORKER_STARTS)
+	if (state >= WORKER_HANGS)
 		return detail;
 	return "The background worker has not fetched one yet.";
 }
@@ -521,12 +521,13 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 				 errmsg("cannot draw a number of segment tag \"%s\": no segment came in time",
 						utf8_to_server(utf8)),
 				 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-						   detail, snowflake_max_wait),
+						   text_shown(detail), snowflake_max_wait),
+				 errdetail_log("%s", detail),
 				 errhint("The background worker goes on trying. See the view pg_stat_snowflake_segments.")));
 	}
 
 	if (wait_is_long(wait, WAIT_SEGMENT, &ms, &left_out))
-		ereport(LOG,
+		ereport(LOG_SERVER_ONLY,
 				(errmsg("process %d still waits for a segment of tag \"%s\" after " INT64_FORMAT " ms",
 						MyProcPid, utf8_to_server(utf8), ms),
 				 errdetail("%s%s", wait_detail(look, &passes), alarm_left_out(left_out))));

@@ -124,9 +124,10 @@ typedef struct Worker
 	 * What it failed with, its SQLSTATE and its hint; '' and 0 after it did
 	 * not fail.  Written by the worker alone, protected by SharedState.lock;
 	 * sessions that wait look at the SQLSTATE without it, and may see it a
-	 * moment late.
+	 * moment late.  In an encoding that is protected likewise.
 	 */
 	int			error_sqlstate;
+	int			error_encoding; /* also of last_error */
 	char		error[WORKER_ERROR_SIZE];
 	char		hint[WORKER_ERROR_SIZE];
 

@@ -21,6 +21,7 @@
 #include <dlfcn.h>
 
 #include "access/xact.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -41,6 +42,7 @@
 #include "compat.h"
 #include "home.h"
 #include "settings.h"
+#include "utf8.h"
 #include "waits.h"
 #include "worker.h"
 
@@ -49,11 +51,17 @@
 /* It should have been started by then, when there is something to do. */
 #define START_S		3
 
+/* A worker that has not reacted for so long is not just busy. */
+#define REACTS_US	(2 * USECS_PER_SEC)
+
 /* After it could not connect, which is a line in the log each time. */
 #define RECONNECT_S	5
 
 /* Told to end, and not ending because of an error. */
 static volatile sig_atomic_t terminated = false;
+
+/* One has no place among the background workers; set in the postmaster. */
+static bool is_left_out = false;
 
 /*
  * For sessions
@@ -91,55 +99,84 @@ worker_unanswered_us(Worker *worker)
 {
 	uint64		at = pg_atomic_read_u64(&worker->requested_at);
 
-	if (pg_atomic_read_u32(&worker->requested) == 0)
+	if (at == 0 || pg_atomic_read_u32(&worker->requested) == 0)
 		return 0;
 	return Max(clock_read_steady() - (int64) at, 0);
+}
+
+/*
+ * What it failed with last, if it has not done anything since; and whether that
+ * passes by itself.
+ */
+static bool
+describe_error(Worker *worker, const char *home, char **detail, char **hint,
+			   bool *passes)
+{
+	char		error[WORKER_ERROR_SIZE];
+	char		error_hint[WORKER_ERROR_SIZE];
+	int			encoding;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	strlcpy(error, worker->error, sizeof(error));
+	strlcpy(error_hint, worker->hint, sizeof(error_hint));
+	encoding = worker->error_encoding;
+	*passes = wait_error_passes(worker->error_sqlstate);
+	LWLockRelease(shared->lock);
+	if (error[0] == '\0')
+		return false;
+
+	*detail = psprintf("The background worker failed in database \"%s\": %s",
+					   home, utf8_any_to_server(error, encoding));
+	if (!text_is_shown())
+		*hint = pstrdup("The server's log says why, and so does pg_stat_snowflake to roles with the privileges of pg_read_all_stats.");
+	else if (error_hint[0] != '\0')
+		*hint = pstrdup(utf8_any_to_server(error_hint, encoding));
+	else
+		*hint = pstrdup("Mend the cause. The background worker tries again when a session asks for an ID.");
+	return true;
 }
 
 WorkerState
 worker_describe(Worker *worker, char **detail, char **hint)
 {
 	uint32		number = pg_atomic_read_u32(&worker->proc);
-	char		error[WORKER_ERROR_SIZE];
-	char		error_hint[WORKER_ERROR_SIZE];
-	int			sqlstate;
+	const char *home = utf8_any_to_server(snowflake_database, PG_SQL_ASCII);
+	const char *name = worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME;
+	int64		unanswered_us = worker_unanswered_us(worker);
+	StringInfoData said;
+	bool		passes;
 	PGPROC	   *proc;
 	uint32		wait;
 	const char *type;
 
-	LWLockAcquire(shared->lock, LW_SHARED);
-	strlcpy(error, worker->error, sizeof(error));
-	strlcpy(error_hint, worker->hint, sizeof(error_hint));
-	sqlstate = worker->error_sqlstate;
-	LWLockRelease(shared->lock);
-
-	if (error[0] != '\0')
-	{
-		*detail = psprintf("The background worker failed in database \"%s\": %s",
-						   snowflake_database, error);
-		*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
-						"Mend the cause. The background worker tries again when a session asks for an ID.");
-		return wait_error_passes(sqlstate) ? WORKER_HINDERED : WORKER_FAILS;
-	}
+	if (describe_error(worker, home, detail, hint, &passes))
+		return passes ? WORKER_HINDERED : WORKER_FAILS;
 	if (number == (uint32) -1)
 	{
-		*detail = psprintf("The background worker \"%s\" is not running.",
-						   worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME);
+		*detail = psprintf("The background worker \"%s\" is not running.", name);
 		*hint = pstrdup("The server starts it within a second. If it does not, see the server's log; \"max_worker_processes\" may be too small.");
-		return worker->started ||
-			worker_unanswered_us(worker) < START_S * USECS_PER_SEC ?
+		return worker->started || unanswered_us < START_S * USECS_PER_SEC ?
 			WORKER_STARTS : WORKER_ABSENT;
 	}
 
 	proc = &ProcGlobal->allProcs[number];
 	wait = *(volatile uint32 *) &proc->wait_event_info;
 	type = pgstat_get_wait_event_type(wait);
-	*detail = type == NULL || wait == wait_event_worker(worker) ?
-		psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
-				 proc->pid, snowflake_database) :
-		psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
-				 proc->pid, snowflake_database, type,
-				 pgstat_get_wait_event(wait));
+	initStringInfo(&said);
+	appendStringInfo(&said, "The background worker \"%s\", PID %d, ", name, proc->pid);
+	if (unanswered_us >= REACTS_US)
+		appendStringInfo(&said, "has not reacted for %d s", (int) (unanswered_us / USECS_PER_SEC));
+	else
+		appendStringInfo(&said, "is at work on it in database \"%s\"", home);
+	if (type != NULL && wait != wait_event_worker(worker))
+		appendStringInfo(&said, " and waits for %s:%s", type, pgstat_get_wait_event(wait));
+	appendStringInfoChar(&said, '.');
+	*detail = said.data;
+	if (unanswered_us >= REACTS_US)
+	{
+		*hint = pstrdup("Find out what keeps it: a stopped process, a lock, a disk or a synchronous standby. It may be ended with pg_terminate_backend(), and is then started again.");
+		return WORKER_HANGS;
+	}
 	*hint = pstrdup("The background worker writes, commits, and waits for the synchronous standbys, if there are any.");
 	return wait == wait_event_worker(worker) ? WORKER_SLEEPS : WORKER_WORKS;
 }
@@ -168,9 +205,10 @@ worker_report(Worker *worker, const char *failure)
 			(errcode(wait_sqlstate(state < WORKER_ABSENT)),
 			 errmsg("%s", failure),
 			 final ?
-			 errdetail("%s", detail) :
+			 errdetail("%s", text_shown(detail)) :
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-					   detail, snowflake_max_wait),
+					   text_shown(detail), snowflake_max_wait),
+			 errdetail_log("%s", detail),
 			 errhint("%s", hint)));
 }
 
@@ -208,6 +246,7 @@ note(Worker *worker, int sqlstate, const char *error, const char *hint)
 	strlcpy(worker->error, error, sizeof(worker->error));
 	strlcpy(worker->hint, hint, sizeof(worker->hint));
 	worker->error_sqlstate = sqlstate;
+	worker->error_encoding = GetDatabaseEncoding();
 	is_new = strcmp(worker->last_error, worker->error) != 0;
 	strlcpy(worker->last_error, worker->error, sizeof(worker->last_error));
 	worker->last_error_at = now;
@@ -220,13 +259,16 @@ static bool
 note_error(Worker *worker, const ErrorData *edata)
 {
 	char		error[WORKER_ERROR_SIZE];
+	char		hint[WORKER_ERROR_SIZE];
 
-	/* cut to whole characters: views show it */
 	snprintf(error, sizeof(error), "%s.%s%s", edata->message,
 			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
+	strlcpy(hint, edata->hint ? edata->hint : "", sizeof(hint));
+
+	/* cut to whole characters: views show it */
 	error[pg_mbcliplen(error, (int) strlen(error), sizeof(error) - 1)] = '\0';
-	return note(worker, edata->sqlerrcode, error,
-				edata->hint ? edata->hint : "");
+	hint[pg_mbcliplen(hint, (int) strlen(hint), sizeof(hint) - 1)] = '\0';
+	return note(worker, edata->sqlerrcode, error, hint);
 }
 
 /*
@@ -315,6 +357,7 @@ void
 worker_register(const char *name, const char *function)
 {
 	BackgroundWorker worker = {0};
+	int			registered = compat_background_workers();
 
 	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
 	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
@@ -324,6 +367,13 @@ worker_register(const char *name, const char *function)
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_S;
 	RegisterBackgroundWorker(&worker);
+	is_left_out |= IsPostmasterEnvironment && compat_background_workers() == registered;
+}
+
+bool
+worker_is_left_out(void)
+{
+	return is_left_out;
 }
 
 static void
@@ -372,7 +422,11 @@ worker_connect(Worker *worker)
 bool
 worker_take_request(Worker *worker)
 {
-	bool		asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
+	bool		asked;
+
+	/* first, as the next one to ask writes it again */
+	pg_atomic_write_u64(&worker->requested_at, 0);
+	asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
 
 	/* what is asked is read after that */
 	pg_memory_barrier();

@@ -49,6 +49,7 @@ typedef enum WorkerState
 {
 	WORKER_SLEEPS,				/* has nothing to do, or is about to begin */
 	WORKER_WORKS,
+	WORKER_HANGS,				/* has not reacted for a while */
 	WORKER_STARTS,				/* is not there, and will be */
 	WORKER_HINDERED,			/* has failed last, by what passes by itself */
 	WORKER_ABSENT,				/* was never there, though it is needed; from
@@ -66,6 +67,9 @@ extern bool worker_is_refusing(const Worker *worker);
  * microseconds; 0 for nothing.
  */
 extern int64 worker_unanswered_us(Worker *worker);
+
+/* Is "max_worker_processes" too small, so that there is not one of each? */
+extern bool worker_is_left_out(void);
 
 /*
  * For the workers themselves

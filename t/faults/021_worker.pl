@@ -201,8 +201,8 @@ sub test_standby
 {
 	# the worker must be waiting for the standby, not for this
 	alter_system(q(SET synchronous_standby_names = 'nobody'));
-	stops('55P03', 'synchronous standby', qr/The background worker, PID \d+, is at work on it in database "postgres" and waits for IPC: SyncRep\. Waited for "snowflake\.max_wait", 700 ms\./,
-		qr/synchronous standbys/);
+	stops('55P03', 'synchronous standby', qr/The background worker "snowflake mark writer", PID \d+, (?:is at work on it in database "postgres"|has not reacted for \d+ s) and waits for IPC:SyncRep\. Waited for "snowflake\.max_wait", 700 ms\./,
+		qr/synchronous standby/);
 
 	# ended in the middle of that wait: what it wrote is not published
 	my $pid = worker_pid($node);

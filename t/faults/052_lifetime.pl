@@ -406,7 +406,7 @@ sub test_year
 		'no synchronous standby: snowflake_check() warns');
 	like(
 		$check[1],
-		qr/^The background worker, PID \d+, is at work on it in database "postgres"/,
+		qr/^The background worker "snowflake mark writer", PID \d+, (?:is at work on it in database "postgres"|has not reacted for \d+ s)/,
 		'of what keeps it');
 	$node->safe_psql('postgres',
 		q(ALTER SYSTEM RESET synchronous_standby_names));

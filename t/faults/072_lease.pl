@@ -677,7 +677,7 @@ CONF
 
 	my $three = new_server($registry, 'third', %two);
 	$three->{bits} = 1;
-	my $error = stops($three, '55000', 'all taken', qr/^The registry gives no node number: all 2 node numbers are taken\. The holders are /);
+	my $error = stops($three, '55000', 'all taken', qr/^The registry gives no node number, as all 2 node numbers are taken: The holders are /);
 	my $seen = qr/last seen \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/;
 	like($error->{detail}, qr/: The holders are|The holders are \S+:@{[ $one->{node}->port ]} \(node 0, $seen\), \S+:@{[ $two->{node}->port ]} \(node 1, $seen\)\./, 'and by whom');
 	like($error->{hint}, qr/snowflake_release_node\(/, 'and the way out');
@@ -866,7 +866,7 @@ sub test_clocks
 	# Another layout has no place there.
 	my $units = new_server($registry, 'units', dbname => 'steady', conf => "snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:20'\n");
 	my $error = stops($units, '55000', 'another layout',
-		qr/^The registry gives no node number: servers with another layout have node numbers of the registry\. The holders are .*"$LeaseTest::layout since /);
+		qr/^The registry gives no node number, as servers with another layout have node numbers of the registry: The holders are .*"$LeaseTest::layout since /);
 	like($error->{hint}, qr/^Give all servers of a registry the same layout and epoch\./, 'another layout: the way out');
 	alter_system($units->{node}, sprintf(q(SET snowflake.registry = '%s'), proxy_conninfo($units->{proxy}, dbname => 'units')));
 	is(number($units), 0, 'in another registry it has');
@@ -1092,7 +1092,7 @@ sub test_failover
 
 	# What it may have lost was given to others.
 	alter_system($new->{node}, "SET snowflake.registry = '$where'");
-	my $error = stops($new, '55000', 'a new server', qr/^The registry gives no node number: the registry gives out no node numbers until \S+ \S+ UTC\. It was promoted or restored, /);
+	my $error = stops($new, '55000', 'a new server', qr/^The registry gives no node number, as the registry gives out no node numbers until \S+ \S+ UTC: It was promoted or restored, /);
 	like($error->{hint}, qr/^Wait until then\./, 'a new server has to wait');
 	is(number($new), 2, 'until that is certain');
 	wait_drawn(draw_on($new), 1000);
