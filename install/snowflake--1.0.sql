@@ -729,7 +729,7 @@ COMMENT ON COLUMN pg_stat_snowflake.slots_used IS
 COMMENT ON COLUMN pg_stat_snowflake.mark_writer_pid IS
 'process ID of the background worker that writes the durable mark; null when it is not running, and for roles that may not read all statistics';
 COMMENT ON COLUMN pg_stat_snowflake.last_error IS
-'last error of that background worker, which stays when it works again; null for roles that may not read all statistics';
+'last error of a background worker, which stays when it works again; null for roles that may not read all statistics';
 COMMENT ON COLUMN pg_stat_snowflake.last_error_ts IS
 'when that error occurred';
 COMMENT ON COLUMN pg_stat_snowflake.lifetime_end IS

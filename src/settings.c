@@ -417,10 +417,10 @@ define_mark(GucContext fixed)
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
-	/* Nothing reads the variable; see check_recorded() in mark.c. */
+	/* Nothing reads the variable; see find_pointer() in record.c. */
 	DefineCustomStringVariable("snowflake.recorded",
 							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
-							   "Set by the background worker.",
+							   "Set by the background workers.",
 							   &recorded,
 							   "",
 							   PGC_SUSET,
@@ -430,7 +430,7 @@ define_mark(GucContext fixed)
 	/* Read by dumps, see snowflake_dumped_mark in the install script. */
 	DefineCustomStringVariable("snowflake.backfilled",
 							   "Says how many sequence numbers of a time unit snowflake_backfill() has used at most.",
-							   "Set by the background worker.",
+							   "Set by the background workers.",
 							   &backfilled,
 							   "",
 							   PGC_SUSET,

@@ -44,7 +44,7 @@ my %foreign = map { $_ => 1 } qw(snowflake.nextval snowflake.node snowflake_serv
 
 # SQLSTATEs and messages that the server itself raises
 my @by_server = qw(23514 42883 57014);
-my $message_by_server = qr/^(?:permission denied|duplicate key|function \S+ does not exist)/;
+my $message_by_server = qr/^(?:permission denied|canceling statement|duplicate key|function \S+ does not exist)/;
 
 # An output that is not the same twice, so that only its shape is compared
 my $varies = qr/now\(\)|nextval|snowflake_key\(|snowflake_check|pg_stat_|item\)\ VALUES|
