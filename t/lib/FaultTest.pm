@@ -35,6 +35,7 @@ our @EXPORT = qw(
   try_sql
   busy_backend
   worker_pid
+  services_pid
   postmaster_pid
   server_processes
   kill9_postmaster
@@ -559,16 +560,31 @@ $$
 SQL
 use constant THAW_MARK => 'ALTER SEQUENCE snowflake_home.mark NO MAXVALUE';
 
-# The process of the extension's background worker; when $not is given, of
-# another one than that.  Waits for it.
+# The process that writes the mark; when $not is given, another one than that.
+# Waits for it.
 sub worker_pid
 {
 	my ($node, $not) = @_;
 
+	return pid_of($node, 'snowflake mark writer', $not);
+}
+
+# The same of the process that does all else.
+sub services_pid
+{
+	my ($node, $not) = @_;
+
+	return pid_of($node, 'snowflake services', $not);
+}
+
+sub pid_of
+{
+	my ($node, $type, $not) = @_;
+
 	$not //= 0;
-	return wait_sql($node, 'snowflake mark writer', <<SQL);
+	return wait_sql($node, $type, <<SQL);
 SELECT pid FROM pg_stat_activity
-WHERE backend_type = 'snowflake mark writer' AND pid <> $not
+WHERE backend_type = '$type' AND pid <> $not
 SQL
 }
 
