@@ -359,50 +359,6 @@ sub dumps
 # Settings of the home database and of the role, and what stays locked over a
 # restart
 #
-my @settings = (
-	[ search_path => 'hostile, pg_temp, pg_catalog' ],
-	[ default_transaction_read_only => 'on' ],
-	[ default_transaction_isolation => 'serializable' ],
-	[ default_transaction_deferrable => 'on' ],
-	[ lock_timeout => 1 ],
-	[ statement_timeout => 1 ],
-	[ transaction_timeout => 1 ],
-	[ idle_in_transaction_session_timeout => 1 ],
-	[ idle_session_timeout => 1 ],
-	[ session_replication_role => 'replica' ],
-	[ row_security => 'off' ],
-	[ event_triggers => 'off' ],
-	[ synchronous_commit => 'off' ],
-	[ commit_delay => 100_000 ],
-	[ commit_siblings => 0 ],
-	[ exit_on_error => 'on' ],
-	[ client_encoding => 'sjis' ],
-	[ timezone => 'Asia/Kathmandu' ],
-	[ datestyle => 'SQL, DMY' ],
-	[ intervalstyle => 'sql_standard' ],
-	[ extra_float_digits => -15 ],
-	[ bytea_output => 'escape' ],
-	[ standard_conforming_strings => 'off' ],
-	[ backslash_quote => 'off' ],
-	[ quote_all_identifiers => 'on' ],
-	[ array_nulls => 'off' ],
-	[ transform_null_equals => 'on' ],
-	[ check_function_bodies => 'off' ],
-	[ restrict_nonsystem_relation_kind => 'view, foreign-table' ],
-	[ work_mem => 64 ],
-	[ temp_file_limit => 0 ],
-	[ max_stack_depth => 100 ],
-	[ plan_cache_mode => 'force_generic_plan' ],
-	[ enable_indexscan => 'off' ],
-	[ enable_seqscan => 'off' ],
-	[ force_parallel_mode => 'on' ],
-	[ debug_parallel_query => 'on' ],
-	[ jit_above_cost => 0 ],
-	[ log_min_messages => 'panic' ],
-	[ log_statement => 'all' ],
-	[ track_activities => 'off' ],
-	[ 'snowflake.max_wait' => 1 ]);
-
 sub test_settings
 {
 	new_server('settings');
@@ -436,9 +392,7 @@ CREATE TABLE hostile.pg_extension AS SELECT FROM pg_catalog.pg_extension WHERE f
 CREATE TABLE hostile.pg_database AS SELECT FROM pg_catalog.pg_database WHERE false;
 GRANT ALL ON SCHEMA hostile TO PUBLIC;
 SQL
-	my %known = map { $_ => 1 } split /\n/,
-	  $node->safe_psql('postgres', 'SELECT lower(name) FROM pg_settings');
-	my @known = grep { $known{ $_->[0] } } @settings;
+	my @known = hostile_settings($node);
 	my $user = $app->query_safe('SELECT quote_ident(current_user)');
 	my $of_role = 0;
 
