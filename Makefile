@@ -39,6 +39,7 @@ OBJS = \
 	src/lifetime.o \
 	src/mark.o \
 	src/mark_funcs.o \
+	src/mark_writer.o \
 	src/module.o \
 	src/parse.o \
 	src/partition_bounds.o \
@@ -47,6 +48,7 @@ OBJS = \
 	src/pgedge.o \
 	src/ranges.o \
 	src/ranges_support.o \
+	src/record.o \
 	src/registry_link.o \
 	src/segment.o \
 	src/segment_command.o \
@@ -56,6 +58,7 @@ OBJS = \
 	src/segment_keep.o \
 	src/segment_registry.o \
 	src/segment_request.o \
+	src/services.o \
 	src/settings.o \
 	src/shmem.o \
 	src/slots.o \

@@ -4,7 +4,7 @@
 \echo Use "CREATE EXTENSION snowflake_home" to load this file. \quit
 
 --
--- Made and written by the background worker of snowflake, and by nobody else.
+-- Made and written by the background workers of snowflake, and by nobody else.
 -- An extension of its own, so that it neither depends on whether the home
 -- database uses snowflake, nor gets into a dump.
 --
@@ -18,6 +18,16 @@ CREATE SEQUENCE snowflake_home.mark AS bigint MINVALUE 0 START 0;
 
 COMMENT ON SEQUENCE snowflake_home.mark IS
 'microseconds since 1970-01-01 UTC: all snowflake IDs issued so far have a time before';
+
+CREATE TABLE snowflake_home.recorded (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    layout text NOT NULL,
+    epoch timestamptz NOT NULL,
+    node integer
+);
+
+COMMENT ON TABLE snowflake_home.recorded IS
+'the layout and epoch that this server''s snowflake IDs have, and the node number that it issues them as; NULL where it is leased or the layout has none';
 
 CREATE TABLE snowflake_home.backfill (
     stretch bigint PRIMARY KEY,

@@ -14,9 +14,9 @@
  *	- shared memory keeps the counters of the units.  They begin at what that
  *	  number was when the stretch was first asked for, and end at what it is.
  *
- * A unit whose counter has come to the end asks the worker, which raises the
+ * A unit whose counter has come to the end asks the services, which raise the
  * number by as much as there was before, commits, with the synchronous
- * standbys if there are, and only then publishes the new end.  So
+ * standbys if there are, and only then publish the new end.  So
  *
  *		every number issued in a stretch < its end <= its durable number.
  *
@@ -52,8 +52,11 @@
 #include "lease.h"
 #include "mark.h"
 #include "settings.h"
+#include "worker.h"
 
 #define STRETCH_BITS	22
+
+#define DRAW_FAILURE "cannot backfill a snowflake ID: its sequence number could not be made durable"
 
 /* Sizes are powers of 2; the tables are cleared when one is filled to FULL. */
 #define UNITS_BITS		21
@@ -186,7 +189,7 @@ attach(void)
  */
 
 /*
- * Ask the worker for more numbers of a stretch.  When there are too many that
+ * Ask the services for more numbers of a stretch.  When there are too many that
  * ask, try again later: they are served all at once.
  */
 static void
@@ -269,6 +272,18 @@ count_up(uint64 unit, uint64 *counter)
 	return found;
 }
 
+/*
+ * The services write nothing before it is known that layout and epoch are those
+ * that the mark is of.
+ */
+static void
+require_open_mark(instr_time since)
+{
+	while (!mark_is_open())
+		worker_await(&shared->mark_writer, since, DRAW_FAILURE);
+	ConditionVariableCancelSleep();
+}
+
 int64
 backfill_draw(uint64 unit)
 {
@@ -299,9 +314,10 @@ backfill_draw(uint64 unit)
 		instr_time	since;
 
 		INSTR_TIME_SET_CURRENT(since);
-		ConditionVariablePrepareToSleep(&shared->mark.changed);
+		require_open_mark(since);
+		ConditionVariablePrepareToSleep(&shared->services.changed);
 		while (!count_up(unit, &counter))
-			mark_wait_for_worker(since, "cannot backfill a snowflake ID: its sequence number could not be made durable");
+			worker_await(&shared->services, since, DRAW_FAILURE);
 		ConditionVariableCancelSleep();
 	}
 
@@ -332,11 +348,12 @@ backfill_advance(uint64 number)
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
-	ConditionVariablePrepareToSleep(&shared->mark.changed);
+	require_open_mark(since);
+	ConditionVariablePrepareToSleep(&shared->services.changed);
 	PG_TRY();
 	{
 		while (!is_advanced(number))
-			mark_wait_for_worker(since, "the sequence numbers to backfill with could not be advanced");
+			worker_await(&shared->services, since, "the sequence numbers to backfill with could not be advanced");
 	}
 	PG_FINALLY();
 	{
@@ -351,7 +368,7 @@ backfill_advance(uint64 number)
 }
 
 /*
- * The worker's part
+ * The services' part
  */
 
 /* The row for all stretches. */
@@ -372,25 +389,24 @@ read_used(int64 stretch)
 
 /*
  * Raise it.  The largest of all is also a setting of the home database, where
- * a dump of any database finds it.
+ * a dump of any database finds it.  It is raised together with the number, as a
+ * dump that is made in between would carry too small a one.
  */
 static void
 write_used(int64 stretch, uint64 used)
 {
-	static uint64 largest = 0;	/* as far as known */
-
 	(void) home_run("INSERT INTO " HOME_EXTENSION ".backfill VALUES ($1, $2)"
 					" ON CONFLICT (stretch) DO UPDATE SET used = EXCLUDED.used",
 					INT8OID, Int64GetDatum(stretch),
 					INT8OID, Int64GetDatum((int64) used));
-	if (used > largest)
-	{
-		(void) home_run_plain("SELECT max(used) FROM " HOME_EXTENSION ".backfill");
-		largest = (uint64) DatumGetInt64(home_result(1));
+	if (home_run("SELECT FROM pg_db_role_setting, unnest(setconfig) c"
+				 " WHERE setdatabase = $1 AND setrole = 0"
+				 " AND substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint >= $2",
+				 OIDOID, ObjectIdGetDatum(MyDatabaseId),
+				 INT8OID, Int64GetDatum((int64) used)) == 0)
 		home_run_plain(psprintf("ALTER DATABASE %s SET snowflake.backfilled = '" UINT64_FORMAT "'",
 								quote_identifier(get_database_name(MyDatabaseId)),
-								largest));
-	}
+								used));
 }
 
 /*
@@ -440,6 +456,36 @@ publish(uint64 number, uint64 base, uint64 end)
 	stretch->end = end;
 }
 
+bool
+backfill_is_asked(void)
+{
+	Backfill   *backfill = &shared->backfill;
+	bool		asked;
+
+	/* only with the layout that the mark is of */
+	if (!mark_is_open())
+		return false;
+
+	LWLockAcquire(backfill->lock, LW_SHARED);
+	asked = backfill->advance_to > 0;
+	for (int i = 0; i < BACKFILL_REQUESTS; i++)
+		asked |= backfill->requests[i].count > 0;
+	LWLockRelease(backfill->lock);
+	return asked;
+}
+
+void
+backfill_abandon(void)
+{
+	Backfill   *backfill = &shared->backfill;
+
+	LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
+	backfill->advance_to = 0;
+	for (int i = 0; i < BACKFILL_REQUESTS; i++)
+		backfill->requests[i].count = 0;
+	LWLockRelease(backfill->lock);
+}
+
 void
 backfill_serve(void)
 {
@@ -450,11 +496,6 @@ backfill_serve(void)
 	uint64		end[BACKFILL_REQUESTS];
 	uint64		advance_to;
 	bool		in_use;
-	bool		asked;
-
-	/* only with the layout that the mark is of */
-	if (!mark_is_open())
-		return;
 
 	LWLockAcquire(backfill->lock, LW_SHARED);
 	memcpy(requests, backfill->requests, sizeof(requests));
@@ -462,11 +503,12 @@ backfill_serve(void)
 	in_use = backfill->segment != DSM_HANDLE_INVALID;
 	LWLockRelease(backfill->lock);
 
-	asked = advance_to > 0;
-	for (int i = 0; i < BACKFILL_REQUESTS; i++)
-		asked |= requests[i].count > 0;
-	if (!asked)
-		return;
+	/*
+	 * A session that asks for numbers has made the tables.  This may fail, so it
+	 * comes before the commit, or numbers would be used up each time.
+	 */
+	if (in_use)
+		attach();
 
 	home_begin("reserving sequence numbers to backfill with");
 	if (!made_good)
@@ -485,10 +527,6 @@ backfill_serve(void)
 	home_commit();
 	made_good = true;
 
-	/* a session that asks for numbers has made the tables */
-	if (in_use)
-		attach();
-
 	LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
 	if (advance_to > 0)
 	{
@@ -506,5 +544,5 @@ backfill_serve(void)
 		backfill->requests[i].count = 0;
 	}
 	LWLockRelease(backfill->lock);
-	ConditionVariableBroadcast(&shared->mark.changed);
+	ConditionVariableBroadcast(&shared->services.changed);
 }

@@ -14,18 +14,23 @@
  * Draw an ID of a time unit, which must be within the layout's lifetime, from
  * the worker number that is kept for this.  Raises an ERROR when the unit has
  * none left, when the layout has no worker field, or when none may be issued.
- * May wait for the worker, up to max_wait, and can be interrupted.
+ * May wait for the services, up to max_wait, and can be interrupted.
  */
 extern int64 backfill_draw(uint64 unit);
 
 /*
  * Draw no sequence number below this one any more, in any time unit, durably.
- * Waits for the worker, up to max_wait, else ERROR.
+ * Waits for the services, up to max_wait, else ERROR.
  */
 extern void backfill_advance(uint64 number);
 
-/* For the worker: do what is asked for. */
+/*
+ * For the services: is something asked for, do it, and forget it after that has
+ * failed.  Sessions that still wait ask again.
+ */
+extern bool backfill_is_asked(void);
 extern void backfill_serve(void);
+extern void backfill_abandon(void);
 
 #pragma GCC visibility pop
 

@@ -34,6 +34,7 @@
 #include "lifetime.h"
 #include "mark.h"
 #include "settings.h"
+#include "worker.h"
 
 PG_FUNCTION_INFO_V1(snowflake_check);
 
@@ -444,21 +445,28 @@ check_time_sync(CheckState *state)
 #endif
 }
 
-/* Is there a background worker to raise the durable mark? */
+static bool
+is_running(Worker *worker)
+{
+	return pg_atomic_read_u32(&worker->proc) != (uint32) -1;
+}
+
+/* Are the background workers there? */
 static void
 check_worker(CheckState *state)
 {
 	if (shared == NULL)
 		check_row(state, "error",
-				  "There is no background worker, as snowflake is not preloaded.");
+				  "There are no background workers, as snowflake is not preloaded.");
 	else if (RecoveryInProgress())
 		check_row(state, "ok",
-				  "This is a standby: its background worker starts when it is promoted.");
-	else if (pg_atomic_read_u32(&shared->mark.worker) == (uint32) -1)
+				  "This is a standby: its background workers start when it is promoted.");
+	else if (!is_running(&shared->mark_writer) || !is_running(&shared->services))
 		check_row(state, "error",
-				  "The background worker \"snowflake mark writer\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.");
+				  psprintf("The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.",
+						   is_running(&shared->mark_writer) ? SERVICES_NAME : MARK_WRITER_NAME));
 	else
-		check_row(state, "ok", "The background worker is running.");
+		check_row(state, "ok", "The background workers are running.");
 }
 
 /* Is the durable mark raised, and how far? */
@@ -485,7 +493,7 @@ check_mark(CheckState *state)
 		return;
 	}
 
-	switch (mark_worker_state(&detail, &hint))
+	switch (worker_describe(&shared->mark_writer, &detail, &hint))
 	{
 		case WORKER_FAILS:
 			check_row(state, "error", psprintf("%s %s", detail, hint));

@@ -1,24 +1,121 @@
 /*-------------------------------------------------------------------------
  *
  * home.c
- *		Transactions of the background worker in the home database.
+ *		Transactions of the background workers in the home database.
  *
- * Called by the worker alone, with no lock of ours held.
+ * Whoever owns that database, or may set something for it or for all roles,
+ * must not be able to change what the statements of a worker mean, nor to hold
+ * one up.  So the settings that could are overridden, and each statement has a
+ * bound.  A commit has none, as it may wait for synchronous standbys, and one
+ * whose wait was cancelled looks like any other.
+ *
+ * Called by the workers alone, with no lock of ours held.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/ps_status.h"
 #include "utils/snapmgr.h"
+#include "utils/timeout.h"
 
+#include "compat.h"
 #include "home.h"
+#include "settings.h"
+
+/* For all statements of a transaction. */
+#define STATEMENTS_MS	10000
+
+/*
+ * Of all settings that can be made for a database or for all roles, those that
+ * change what a statement of ours means, whether it may be run, or whether it
+ * ends.
+ */
+static const char *const settings[][2] = {
+	{"role", "none"},
+	{"search_path", "pg_catalog, pg_temp"},
+	{"row_security", "off"},
+	{"session_replication_role", "origin"},
+	{"default_transaction_isolation", "read committed"},
+	{"default_transaction_read_only", "off"},
+	{"default_transaction_deferrable", "off"},
+	{"synchronous_commit", "on"},
+	{"lock_timeout", "500ms"},
+	{"statement_timeout", "0"}, /* see STATEMENTS_MS */
+	{"transaction_timeout", "0"},	/* from 17 on */
+	{"default_tablespace", ""},
+	{"default_table_access_method", "heap"},
+	{"timezone", "UTC"},
+	{"datestyle", "ISO, YMD"},
+	{"intervalstyle", "postgres"},
+	{"extra_float_digits", "1"},
+	{"array_nulls", "on"},
+	{"transform_null_equals", "off"},
+	{"standard_conforming_strings", "on"},
+	{"check_function_bodies", "on"},
+	{"max_parallel_workers_per_gather", "0"},
+	{"jit", "off"}
+};
+
+static void
+override_settings(void)
+{
+	StartTransactionCommand();
+	SetConfigOption("session_authorization",
+					GetUserNameFromId(BOOTSTRAP_SUPERUSERID, false),
+					PGC_SUSET, PGC_S_OVERRIDE);
+	for (int i = 0; i < (int) lengthof(settings); i++)
+	{
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1],
+							PGC_SUSET, PGC_S_OVERRIDE);
+	}
+	CommitTransactionCommand();
+}
+
+/*
+ * Between transactions: nothing to do, for pg_stat_activity and ps.
+ */
+static void
+idle(void)
+{
+	pgstat_report_stat(true);
+	pgstat_report_activity(STATE_IDLE, NULL);
+	set_ps_display("idle");
+}
+
+void
+home_connect(void)
+{
+	/* also where no others may connect */
+	BackgroundWorkerInitializeConnection(snowflake_database, NULL,
+										 BGWORKER_BYPASS_ALLOWCONN);
+	override_settings();
+	idle();
+}
+
+/*
+ * Both timeouts come as a SIGINT, like a request to cancel.  It is ignored
+ * from here on, and what came before does not count.
+ */
+static void
+end_bound(void)
+{
+	disable_all_timeouts(false);
+	pqsignal(SIGINT, PG_SIG_IGN);
+	QueryCancelPending = false;
+}
 
 void
 home_begin(const char *activity)
@@ -26,6 +123,8 @@ home_begin(const char *activity)
 	pgstat_report_activity(STATE_RUNNING, activity);
 	set_ps_display(activity);
 	SetCurrentStatementStartTimestamp();
+	pqsignal(SIGINT, StatementCancelHandler);
+	enable_timeout_after(STATEMENT_TIMEOUT, STATEMENTS_MS);
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
@@ -36,6 +135,7 @@ home_commit(void)
 {
 	SPI_finish();
 	PopActiveSnapshot();
+	end_bound();
 	CommitTransactionCommand();
 
 	/*
@@ -46,15 +146,21 @@ home_commit(void)
 	if (ProcDiePending)
 		InterruptPending = true;
 	CHECK_FOR_INTERRUPTS();
-	home_idle();
+	idle();
 }
 
 void
-home_idle(void)
+home_abort(void)
 {
-	pgstat_report_stat(true);
-	pgstat_report_activity(STATE_IDLE, NULL);
-	set_ps_display("idle");
+	end_bound();
+	AbortOutOfAnyTransaction();
+	idle();
+}
+
+bool
+home_exists(void)
+{
+	return OidIsValid(get_extension_oid(HOME_EXTENSION, true));
 }
 
 static uint64
@@ -99,6 +205,25 @@ home_run_texts(const char *sql, int nparams, const char *const *values)
 			datums[i] = CStringGetTextDatum(values[i]);
 	}
 	return run(sql, nparams, types, datums, nulls);
+}
+
+/*
+ * Event triggers of any owner of the database would be run by a superuser.
+ * They can be switched off from 17 on; before, those that are not enabled
+ * ALWAYS do not fire for what is being replicated.
+ */
+void
+home_run_ddl(const char *sql)
+{
+	int			level = NewGUCNestLevel();
+
+	(void) set_config_option("session_replication_role", "replica", PGC_SUSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	if (GetConfigOption("event_triggers", true, false) != NULL)
+		(void) set_config_option("event_triggers", "off", PGC_SUSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	home_run_plain(sql);
+	AtEOXact_GUC(true, level);
 }
 
 Datum

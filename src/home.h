@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * home.h
- *		Transactions of the background worker in the home database.
+ *		Transactions of the background workers in the home database.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,16 +13,21 @@
 /* The extension with what is kept there, and its schema. */
 #define HOME_EXTENSION "snowflake_home"
 
+/* Connect; once.  Ends the process where that fails. */
+extern void home_connect(void);
+
 /*
  * Begin a transaction; the activity is for pg_stat_activity.  Commit it, and
- * wait until that is durable wherever it has to be.  An error in between ends
- * the transaction, see attempt() in worker.c.
+ * wait until that is durable wherever it has to be.  From the first to the
+ * second is bounded in time: past that there is an ERROR.  An error in between
+ * ends the transaction, by home_abort(), see worker_attempt().
  */
 extern void home_begin(const char *activity);
 extern void home_commit(void);
+extern void home_abort(void);
 
-/* Between transactions: nothing to do, for pg_stat_activity and ps. */
-extern void home_idle(void);
+/* Is the extension there? */
+extern bool home_exists(void);
 
 /*
  * Run a statement with up to two parameters, InvalidOid for the type of those
@@ -34,6 +39,9 @@ extern uint64 home_run_plain(const char *sql);
 
 /* Run a statement whose parameters are all of type text; NULL for null. */
 extern uint64 home_run_texts(const char *sql, int nparams, const char *const *values);
+
+/* Run a statement that event triggers have no part in. */
+extern void home_run_ddl(const char *sql);
 
 /* A column, from 1, of the first row; an ERROR when it is null. */
 extern Datum home_result(int column);

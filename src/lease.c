@@ -15,12 +15,14 @@
  *
  * The published limit (mark.c) is below the mark, so backends that look at
  * that look at the mark too.  They read the limit first and the number then.
- * When the number changes, the worker
+ * When the number changes,
  *
- *	1. remembers it with its floor in the home database, and commits;
- *	2. raises the words to the limit so far, and to the floor: of what could be
- *	   issued with the old number, nothing is left;
- *	3. publishes the number, and after it a limit for it.
+ *	1. the services remember it with its floor in the home database, and commit;
+ *	2. they offer it to the mark writer, which raises the words to the limit so
+ *	   far, and to the floor: of what could be issued with the old number,
+ *	   nothing is left;
+ *	3. the mark writer publishes the number, and after it a limit for it;
+ *	4. when it has taken the offer, the services set the new deadline.
  *
  * So no ID has the old number and a time above the old limit, nor the new
  * number and a time below.
@@ -42,7 +44,6 @@
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -60,6 +61,7 @@
 #include "lease.h"
 #include "mark.h"
 #include "utf8.h"
+#include "worker.h"
 
 #define TABLE		HOME_EXTENSION ".lease"
 
@@ -163,9 +165,9 @@ lease_wait(uint64 time, Wait *wait)
 	}
 
 	wait_begin(wait, WAIT_NODE);
-	ConditionVariablePrepareToSleep(&shared->mark.changed);
+	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
 	if (!lease_is_valid() || !lease_covers(time))
-		(void) ConditionVariableTimedSleep(&shared->mark.changed,
+		(void) ConditionVariableTimedSleep(&shared->mark_writer.changed,
 										   Min(left_ms, WAIT_SLICE_MS),
 										   wait_event(WAIT_NODE));
 	ConditionVariableCancelSleep();
@@ -173,7 +175,7 @@ lease_wait(uint64 time, Wait *wait)
 }
 
 /*
- * The worker's part
+ * The services' part
  */
 
 /*
@@ -290,8 +292,8 @@ begin(const char *activity)
 static void
 remember(const Grant *grant)
 {
-	if (!OidIsValid(get_extension_oid(HOME_EXTENSION, true)))
-		home_run_plain("CREATE EXTENSION " HOME_EXTENSION);
+	if (!home_exists())
+		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
 	home_run_plain("DELETE FROM " TABLE);
 	home_run_plain(psprintf("INSERT INTO " TABLE " (node, deadline, mark, floor, token, instance)"
 							" VALUES (%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s)",
@@ -369,6 +371,58 @@ lease_remember_at_exit(void)
 }
 
 /*
+ * The mark writer goes on with another number.  Called while nothing is
+ * offered.
+ */
+static void
+offer(const Grant *grant)
+{
+	Lease	   *lease = &shared->lease;
+
+	lease->offer.before = (int) pg_atomic_read_u32(&lease->node);
+	lease->offer.node = grant->node;
+	lease->offer.floor = grant->floor;
+	lease->offer.mark = grant->mark;
+	lease->offer_deadline = grant->deadline;
+	pg_write_barrier();
+	pg_atomic_write_u32(&lease->offered, pg_atomic_read_u32(&lease->offered) + 1);
+	worker_wake(&shared->mark_writer);
+}
+
+bool
+lease_is_offered(void)
+{
+	bool		offered = pg_atomic_read_u32(&shared->lease.offered) !=
+		pg_atomic_read_u32(&shared->lease.taken);
+
+	pg_read_barrier();
+	return offered;
+}
+
+/*
+ * Has the mark writer taken what was offered?  Then IDs may be issued with it.
+ */
+void
+lease_settle(void)
+{
+	Lease	   *lease = &shared->lease;
+	int64		deadline = lease->offer_deadline;
+	int			before = lease->offer.before;
+	int			node = lease->offer.node;
+
+	if (deadline == 0 || lease_is_offered())
+		return;
+	lease->offer_deadline = 0;
+	pg_atomic_write_u64(&lease->deadline, (uint64) deadline);
+	ConditionVariableBroadcast(&shared->mark_writer.changed);
+	ereport(LOG,
+			(before < 0 || before == node ?
+			 errmsg("this server has leased the snowflake node number %d", node) :
+			 errmsg("this server has leased the snowflake node number %d and is no longer node %d",
+					node, before)));
+}
+
+/*
  * Go on with what was granted.  The same number with a higher floor is as good
  * as another number: another server had it in between.
  */
@@ -377,14 +431,19 @@ lease_take(const Grant *grant)
 {
 	Lease	   *lease = &shared->lease;
 	int			before = (int) pg_atomic_read_u32(&lease->node);
-	bool		is_new = grant->node != before || grant->floor > lease->floor;
 
-	if (is_new)
+	lease_settle();
+	if (lease_is_offered())
+		return;					/* it will be granted again */
+
+	lease_note_error("", "");
+	if (grant->node != before || grant->floor > lease->floor)
 	{
 		Grant		taken = *grant;
 
 		/* with the number so far it is over, whatever fails from here on */
 		pg_atomic_write_u64(&lease->deadline, 0);
+		lease->offer_deadline = 0;
 
 		/* the floor of the number is that from when it was given */
 		if (grant->node == lease->recalled_node)
@@ -395,27 +454,17 @@ lease_take(const Grant *grant)
 		home_commit();
 		note_remembered(&taken);
 		lease->floor = taken.floor;
-
-		mark_begin_anew(taken.floor);
-		pg_atomic_write_u64(&lease->mark, (uint64) taken.mark);
-		pg_atomic_write_u32(&lease->node, (uint32) taken.node);
-		pg_write_barrier();
+		strlcpy(lease->known_token, taken.token, sizeof(lease->known_token));
+		offer(&taken);
 	}
 	else
+	{
+		strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
 		shmem_raise(&lease->mark, (uint64) grant->mark);
-
-	strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
-	lease_note_error("", "");
-	mark_publish_again();
-	pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
-	ConditionVariableBroadcast(&shared->mark.changed);
-
-	if (is_new)
-		ereport(LOG,
-				(before < 0 || before == grant->node ?
-				 errmsg("this server has leased the snowflake node number %d", grant->node) :
-				 errmsg("this server has leased the snowflake node number %d and is no longer node %d",
-						grant->node, before)));
+		worker_wake(&shared->mark_writer);
+		pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
+		ConditionVariableBroadcast(&shared->mark_writer.changed);
+	}
 }
 
 void
@@ -426,6 +475,7 @@ lease_lose(const char *reason, const char *hint)
 	uint64		left_out;
 
 	pg_atomic_write_u64(&shared->lease.deadline, 0);
+	shared->lease.offer_deadline = 0;
 	lease_note_error(reason, hint);
 
 	is_due = alarm_is_due(ALARM_REGISTRY, &left_out);
@@ -466,7 +516,7 @@ lease_recall(void)
 		return;
 
 	begin("reading the lease of the node number");
-	if (OidIsValid(get_extension_oid(HOME_EXTENSION, true)) &&
+	if (home_exists() &&
 		home_run("SELECT node, deadline, mark, floor, token::text, instance = $1 FROM " TABLE,
 				 TEXTOID, CStringGetTextDatum(lease_instance()),
 				 InvalidOid, (Datum) 0) > 0)

@@ -62,7 +62,7 @@ extern bool lease_describe(char **detail, char **hint);
 extern TimestampTz lease_ends_at(void);
 
 /*
- * For the worker
+ * For the services
  */
 
 /*
@@ -90,6 +90,10 @@ extern bool lease_fits(int64 node);
 
 /* The mark to ask for. */
 extern int64 lease_wanted_mark(void);
+
+/* Is a number offered to the mark writer that it has not taken yet? */
+extern bool lease_is_offered(void);
+extern void lease_settle(void);
 
 extern void lease_recall(void);
 extern void lease_take(const Grant *grant);

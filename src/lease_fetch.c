@@ -7,7 +7,7 @@
  * gives and renews numbers.  It is asked every RENEW_MS, over a link of its own
  * (registry_link.c).  What it answers goes to lease.c.
  *
- * The state is the worker's own.  The next worker begins anew, with the same
+ * The state is the process's own.  The next one begins anew, with the same
  * token.
  *
  *-------------------------------------------------------------------------
@@ -29,6 +29,7 @@
 #include "lease_fetch.h"
 
 #define RENEW_MS	3000
+#define OFFER_MS	100
 
 /*
  * All of a request in one statement, and so in one transaction: what it
@@ -71,11 +72,14 @@ static struct
 }			registry;
 
 /*
- * At once on a new connection, else some time after the last answer.
+ * At once on a new connection, else some time after the last answer.  Not while
+ * it is not known which number this server has.
  */
 static int64
 due(void)
 {
+	if (lease_is_offered())
+		return clock_read_steady() + OFFER_MS * 1000;
 	return lease_link.has_asked ? registry.ask_at : 0;
 }
 

@@ -24,10 +24,11 @@
 #include "home.h"
 #include "lease.h"
 #include "mark.h"
+#include "mark_writer.h"
 #include "pgedge.h"
+#include "services.h"
 #include "settings.h"
 #include "shmem.h"
-#include "worker.h"
 
 PG_MODULE_MAGIC;
 
@@ -174,5 +175,8 @@ _PG_init(void)
 	object_access_hook = object_access;
 
 	if (!IsBinaryUpgrade)
-		worker_register();
+	{
+		mark_writer_register();
+		services_register();
+	}
 }

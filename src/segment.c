@@ -48,6 +48,7 @@
 #include "segment.h"
 #include "utf8.h"
 #include "waits.h"
+#include "worker.h"
 
 /* One of this many numbers is gone when the next segment is asked for. */
 #define ASK_PART	10
@@ -250,6 +251,13 @@ segment_is_valid(void)
 	return until == SEGMENTS_ALWAYS || (uint64) clock_read_steady() < until;
 }
 
+void
+segment_ask_services(void)
+{
+	pg_atomic_write_u32(&shared->segments.requested, 1);
+	worker_ask(&shared->services);
+}
+
 /*
  * Another segment is wanted.
  */
@@ -257,7 +265,7 @@ static void
 ask(Segment *segment)
 {
 	pg_atomic_write_u32(&segment->asked, 1);
-	wait_wake_worker(&shared->segments.requested);
+	segment_ask_services();
 }
 
 /*
@@ -480,7 +488,7 @@ wait_detail(const Look *look)
 
 	if (look->error[0] != '\0')
 		return utf8_to_server(look->error);
-	if (mark_worker_state(&detail, &hint) >= WORKER_ABSENT)
+	if (worker_describe(&shared->services, &detail, &hint) >= WORKER_ABSENT)
 		return detail;
 	return "The background worker has not fetched one yet.";
 }
@@ -554,7 +562,7 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 						break;
 					continue;
 				}
-				wait_wake_worker(&shared->segments.requested);
+				segment_ask_services();
 			}
 			if (look.found == LOOK_MISSING)
 				segment_report_missing(utf8);

@@ -91,8 +91,11 @@ extern void segment_forget(Segment *segment, SegmentState state);
 /* All numbers that were taken of it since the server's start. */
 extern uint64 segment_issued(Segment *segment);
 
+/* Have the services look what is asked for. */
+extern void segment_ask_services(void);
+
 /*
- * The worker's part
+ * The services' part
  */
 
 /* The connection to the registry for segments. */

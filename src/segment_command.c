@@ -74,7 +74,7 @@ try_to_ask(SegmentCommandKind kind, const char *utf8, const SegmentOptions *opti
 	LWLockRelease(segments->lock);
 
 	if (is_mine)
-		wait_wake_worker(&segments->requested);
+		segment_ask_services();
 	return is_mine;
 }
 

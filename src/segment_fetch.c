@@ -618,6 +618,7 @@ segment_begin(void)
 	}
 	LWLockRelease(segments->lock);
 	segment_fetch_handle_result(&result);
-	pg_atomic_write_u32(&segments->requested, 1);
+	if (segments->used > 0)
+		pg_atomic_write_u32(&segments->requested, 1);
 	request.has_begun = true;
 }

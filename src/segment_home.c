@@ -16,7 +16,6 @@
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "tcop/tcopprot.h"
 
 #include "clock.h"
 #include "compat.h"
@@ -42,11 +41,11 @@ find_schema(bool create)
 	{
 		if (!create)
 			return NULL;
-		home_run_plain("CREATE SCHEMA " SEGMENT_EXTENSION);
+		home_run_ddl("CREATE SCHEMA " SEGMENT_EXTENSION);
 
 		/* for roles that dump the database */
-		home_run_plain("GRANT USAGE ON SCHEMA " SEGMENT_EXTENSION " TO PUBLIC");
-		home_run_plain("CREATE EXTENSION " SEGMENT_EXTENSION " SCHEMA " SEGMENT_EXTENSION);
+		home_run_ddl("GRANT USAGE ON SCHEMA " SEGMENT_EXTENSION " TO PUBLIC");
+		home_run_ddl("CREATE EXTENSION " SEGMENT_EXTENSION " SCHEMA " SEGMENT_EXTENSION);
 		ereport(LOG,
 				(errmsg("created extension \"" SEGMENT_EXTENSION "\" in the home database, for segments of numbers")));
 		(void) home_run_plain(FIND_SCHEMA);
@@ -75,24 +74,6 @@ run_at_home(const LinkRequest *sent, const char *schema)
 	return (int) home_run_texts(psprintf(sent->sql, schema), sent->nparams, values);
 }
 
-/*
- * The durable mark must not have to wait for this.  The timeout comes by SIGINT,
- * which the worker ignores, or a commit could be cancelled.
- */
-static void
-limit_lock_waits(void)
-{
-	pqsignal(SIGINT, StatementCancelHandler);
-	home_run_plain("SET LOCAL lock_timeout = '500ms'");
-}
-
-static void
-unlimit_lock_waits(void)
-{
-	pqsignal(SIGINT, PG_SIG_IGN);
-	QueryCancelPending = false;
-}
-
 int64
 segment_due_at_home(void)
 {
@@ -115,7 +96,6 @@ serve_at_home(void)
 		return;
 
 	home_begin("serving segments of numbers");
-	limit_lock_waits();
 	schema = find_schema(kind == FETCH_COMMAND &&
 						 shared->segments.command.kind == SEGMENT_CREATE);
 	if (schema != NULL)
@@ -127,7 +107,6 @@ serve_at_home(void)
 		else
 			rows = segment_read_rows(NULL, nrows);
 	}
-	unlimit_lock_waits();
 	home_commit();
 
 	MemoryContextSwitchTo(caller);
@@ -152,7 +131,6 @@ segment_serve_at_home(void)
 	{
 		ErrorData  *edata;
 
-		unlimit_lock_waits();
 		MemoryContextSwitchTo(caller);
 		edata = CopyErrorData();
 		segment_fetch_note_error(edata->sqlerrcode, edata->message,

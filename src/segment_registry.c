@@ -46,22 +46,7 @@ is_anything_used(void)
 static bool
 link_is_used(void)
 {
-	bool		used;
-	bool		was_requested = false;
-
-	if (segment_is_at_home())
-		return false;
-
-	/*
-	 * while "requested" stays, nobody wakes the worker; see
-	 * wait_wake_worker()
-	 */
-	while (!(used = is_anything_used()) &&
-		   pg_atomic_exchange_u32(&shared->segments.requested, 0) != 0)
-		was_requested = true;
-	if (used && was_requested)
-		pg_atomic_write_u32(&shared->segments.requested, 1);
-	return used;
+	return !segment_is_at_home() && is_anything_used();
 }
 
 static int64
@@ -193,7 +178,7 @@ segment_keep_over_link(const LinkRequest *keep)
 			left_ms = Min(left_ms, wait.timeout_ms);
 		events = WaitLatchOrSocket(MyLatch,
 								   WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH | wait.events,
-								   wait.socket, left_ms, wait_event_worker());
+								   wait.socket, left_ms, wait_event_worker(&shared->services));
 		ResetLatch(MyLatch);
 		if (events & WL_POSTMASTER_DEATH)
 			break;

@@ -57,6 +57,16 @@ init_stats(void)
 	shared->stats_reset.issued = 0;
 }
 
+static void
+init_worker(Worker *worker)
+{
+	memset(worker, 0, sizeof(Worker));
+	pg_atomic_init_u32(&worker->proc, (uint32) -1);
+	pg_atomic_init_u32(&worker->requested, 0);
+	pg_atomic_init_u64(&worker->requested_at, 0);
+	ConditionVariableInit(&worker->changed);
+}
+
 void
 shmem_startup(void)
 {
@@ -85,14 +95,16 @@ shmem_startup(void)
 		pg_atomic_init_u64(&mark->wanted, 0);
 		pg_atomic_init_u64(&mark->advance_to, 0);
 		pg_atomic_init_u32(&mark->accept, 0);
-		pg_atomic_init_u32(&mark->requested, 0);
-		pg_atomic_init_u32(&mark->worker, (uint32) -1);
-		ConditionVariableInit(&mark->changed);
+		pg_atomic_init_u32(&mark->to_record, 0);
+		init_worker(&shared->mark_writer);
+		init_worker(&shared->services);
 
 		memset(&shared->lease, 0, sizeof(Lease));
 		pg_atomic_init_u32(&shared->lease.node, (uint32) -1);
 		pg_atomic_init_u64(&shared->lease.deadline, 0);
 		pg_atomic_init_u64(&shared->lease.mark, 0);
+		pg_atomic_init_u32(&shared->lease.offered, 0);
+		pg_atomic_init_u32(&shared->lease.taken, 0);
 		pg_atomic_init_u64(&shared->lease.clock_offset, 0);
 		shared->lease.recalled_node = -1;
 

@@ -87,11 +87,60 @@ typedef union BackendEntryPadded
 	char		pad[PG_CACHE_LINE_SIZE];
 } BackendEntryPadded;
 
-/* What the worker last failed with, cut to this length. */
+/* What a worker last failed with, cut to this length. */
 #define WORKER_ERROR_SIZE 512
 
 /*
- * The durable mark as the processes of the server know it; see mark.c.
+ * A background worker, as other processes see it; see worker.c.
+ */
+typedef struct Worker
+{
+	/*
+	 * Its process number, -1 when there is none.  Written by itself, read by
+	 * anyone, with no lock.
+	 */
+	pg_atomic_uint32 proc;
+
+	/*
+	 * Something is asked of it.  Set by anyone once that is written, with no
+	 * lock; whoever sets it wakes the worker.  Cleared by the worker before it
+	 * looks what it is.  And when it was last set, in microseconds of the
+	 * steady clock.
+	 */
+	pg_atomic_uint32 requested;
+	pg_atomic_uint64 requested_at;
+
+	/* Broadcast by the worker when it has done something, or failed. */
+	ConditionVariable changed;
+
+	/*
+	 * One was there before; and it has begun to connect, and has not come
+	 * through.  Written by the worker alone, read by anyone.
+	 */
+	bool		started;
+	bool		connecting;
+
+	/*
+	 * What it failed with and its hint, '' after it did not fail; "final"
+	 * when a retry is of no use.  Written by the worker alone, protected by
+	 * SharedState.lock; sessions that wait look at the latter without it, and
+	 * may see it a moment late.
+	 */
+	bool		error_final;
+	char		error[WORKER_ERROR_SIZE];
+	char		hint[WORKER_ERROR_SIZE];
+
+	/*
+	 * What it last failed with, and when, also after it did not fail; 0 when
+	 * it never did.  Protected by SharedState.lock.
+	 */
+	TimestampTz last_error_at;
+	char		last_error[WORKER_ERROR_SIZE];
+} Worker;
+
+/*
+ * The durable mark as the processes of the server know it; see mark.c.  "The
+ * worker" is the mark writer.
  * Times are in time units since the epoch.
  *
  * Invariant: every time at which an ID was issued < limit <= durable mark.
@@ -130,25 +179,23 @@ typedef struct Mark
 	/*
 	 * What is asked of the worker: a time to draw at, a floor, to accept the
 	 * configured layout.  Raised by anyone, set back to 0 by the worker when
-	 * it begins to do it.  "requested" is set after any of them, and the
-	 * session that sets it wakes the worker.
+	 * it begins to do it.
 	 */
 	pg_atomic_uint64 wanted;
 	pg_atomic_uint64 advance_to;
 	pg_atomic_uint32 accept;
-	pg_atomic_uint32 requested;
-
-	/* Broadcast when the limit or the floor has risen, or the worker failed. */
-	ConditionVariable changed;
 
 	/*
-	 * The worker's process number, -1 when there is none; whether one was
-	 * there before; whether it found the mark in the home database.  Written
-	 * by the worker alone, read by anyone.
+	 * Whether the mark was found in the home database.  Written by the worker
+	 * alone, read by anyone.
 	 */
-	pg_atomic_uint32 worker;
-	bool		started;
 	bool		mark_found;
+
+	/*
+	 * The services are to look at what is recorded: set by the worker when it
+	 * has read the mark, cleared by the services before they do.
+	 */
+	pg_atomic_uint32 to_record;
 
 	/*
 	 * The mark that was last read or made durable, 0 when none was.  Written
@@ -161,35 +208,21 @@ typedef struct Mark
 	 * when it did not.  Touched by the worker alone.
 	 */
 	uint64		warned;
-
-	/*
-	 * What the worker failed with and its hint, '' after it did not fail;
-	 * "final" when a retry is of no use.  Protected by SharedState.lock;
-	 * sessions that wait look at the latter without it, and may see it a
-	 * moment late.
-	 */
-	bool		error_final;
-	char		error[WORKER_ERROR_SIZE];
-	char		hint[WORKER_ERROR_SIZE];
-
-	/*
-	 * What it last failed with, and when, also after it did not fail; 0 when
-	 * it never did.  Protected by SharedState.lock.
-	 */
-	TimestampTz last_error_at;
-	char		last_error[WORKER_ERROR_SIZE];
 } Mark;
 
 #define LEASE_TOKEN_SIZE	37
 #define LEASE_ERROR_SIZE	2048
 
 /*
- * The lease of the node number; see lease.c.  Where no lock is named, written
- * by the worker alone.
+ * The lease of the node number; see lease.c.  Where nothing else is said, written
+ * by the services alone, with no lock.
  */
 typedef struct Lease
 {
-	/* (uint32) -1 for none.  Read by anyone, after the limit. */
+	/*
+	 * (uint32) -1 for none.  Written by the mark writer alone; read by anyone,
+	 * after the limit.
+	 */
 	pg_atomic_uint32 node;
 
 	/*
@@ -200,9 +233,28 @@ typedef struct Lease
 
 	/*
 	 * Below which IDs may be issued with it, in microseconds since 1970.  The
-	 * limit is below.  Read by anyone.
+	 * limit is below.  Written by the mark writer together with the number,
+	 * raised by the services while nothing is offered; read by anyone.
 	 */
 	pg_atomic_uint64 mark;
+
+	/*
+	 * A number that the mark writer is to go on with.  It may read the offer,
+	 * and then sets "taken" to what "offered" is; while these differ, nobody
+	 * changes it.  Both count offers.
+	 */
+	pg_atomic_uint32 offered;
+	pg_atomic_uint32 taken;
+	struct
+	{
+		int			before;		/* the number so far, -1 for none */
+		int			node;
+		int64		floor;
+		int64		mark;
+	}			offer;
+
+	/* The deadline once it is taken, 0 when it is no longer to be used. */
+	int64		offer_deadline;
 
 	/*
 	 * The server's clock minus the registry's, in microseconds, as last
@@ -211,7 +263,7 @@ typedef struct Lease
 	pg_atomic_uint64 clock_offset;
 	bool		has_clock_offset;
 
-	/* Touched by the worker alone from here on, so that it may start again. */
+	/* Touched by the services alone from here on, which may start again. */
 	char		token[LEASE_TOKEN_SIZE];	/* of this start, '' before */
 	char		known_token[LEASE_TOKEN_SIZE];	/* to the registry; that of an
 												 * earlier start until it has
@@ -238,7 +290,7 @@ typedef struct Lease
 } Lease;
 
 /*
- * Asks the worker for sequence numbers of a stretch of the past.
+ * Asks the services for sequence numbers of a stretch of the past.
  */
 typedef struct BackfillRequest
 {
@@ -259,12 +311,15 @@ typedef struct Backfill
 	/* Its tables, DSM_HANDLE_INVALID before they are needed. */
 	dsm_handle	segment;
 
-	/* Put in by anyone, taken out by the worker once it has done it. */
+	/*
+	 * Put in by anyone, taken out by the services once they have done it, or
+	 * have failed to.
+	 */
 	BackfillRequest requests[BACKFILL_REQUESTS];
 
 	/*
 	 * No number below may be drawn in any stretch: what is asked for, 0 for
-	 * nothing, and what the worker has made durable.
+	 * nothing, and what the services have made durable.
 	 */
 	uint64		advance_to;
 	uint64		advanced;
@@ -324,14 +379,14 @@ typedef struct Segment
 
 	/*
 	 * Another segment is wanted.  Set by anyone, with no lock; cleared by the
-	 * worker when it asks for one.
+	 * services when they ask for one.
 	 */
 	pg_atomic_uint32 asked;
 
 	/* Protected by Segments.lock from here on. */
 	SegmentState state;
 	bool		has_next;		/* the buffer that is not in use is ready */
-	bool		in_flight;		/* the worker has asked and has no answer yet */
+	bool		in_flight;		/* it was asked for, and there is no answer */
 	uint32		answers;		/* counts them */
 	char		tag[SEGMENT_TAG_SIZE];
 	char		incarnation[SEGMENT_INCARNATION_SIZE];	/* '' for not known */
@@ -414,7 +469,7 @@ typedef struct SegmentResult
 } SegmentResult;
 
 /*
- * One session at a time has the worker create, alter or drop a tag; see
+ * One session at a time has the services create, alter or drop a tag; see
  * segment_command.c.  Protected by Segments.lock.
  */
 typedef struct SegmentCommand
@@ -423,7 +478,7 @@ typedef struct SegmentCommand
 	{
 		COMMAND_FREE,
 		COMMAND_ASKED,			/* by a session */
-		COMMAND_SENT,			/* the worker is at it */
+		COMMAND_SENT,			/* the services are at it */
 		COMMAND_DONE			/* the session may read the result */
 	}			state;
 	bool		is_abandoned;	/* nobody waits for the result */
@@ -443,19 +498,22 @@ typedef struct Segments
 	/*
 	 * Until when numbers may be taken, in microseconds of the steady clock:
 	 * SEGMENTS_ALWAYS where the home database gives them.  Written by the
-	 * worker alone, read by anyone.
+	 * services alone, read by anyone.
 	 */
 	pg_atomic_uint64 valid_until;
 
-	/* Something is asked of the worker, see wait_wake_worker(). */
+	/*
+	 * Something is asked for.  Set by anyone, with no lock, before the services
+	 * are woken; cleared by the services before they look what it is.
+	 */
 	pg_atomic_uint32 requested;
 
-	/* Broadcast when the worker has an answer. */
+	/* Broadcast when there is an answer. */
 	ConditionVariable changed;
 
 	/*
-	 * Protected by the lock.  The worker may look without it at "used", and
-	 * at a command that it has sent.
+	 * Protected by the lock.  The services may look without it at "used", and
+	 * at a command that they have sent.
 	 */
 	int			used;			/* entries from here on never had a tag */
 	SegmentCommand command;
@@ -463,7 +521,7 @@ typedef struct Segments
 	char		error[SEGMENT_MESSAGE_SIZE];	/* the registry cannot be
 												 * asked; '' else */
 
-	/* Touched by the worker alone, so that it may start again. */
+	/* Touched by the services alone, which may start again. */
 	char		place[128];		/* where the registry is */
 } Segments;
 
@@ -501,7 +559,7 @@ typedef struct Clock
  */
 typedef enum WaitKind
 {
-	WAIT_MARK,					/* the worker, to raise the durable mark */
+	WAIT_MARK,					/* the durable mark to be raised */
 	WAIT_CLOCK,					/* the clock, which was set back */
 	WAIT_UNIT,					/* a time unit with sequence numbers left */
 	WAIT_NODE,					/* a node number from the registry */
@@ -550,6 +608,8 @@ typedef enum AlarmKind
 	ALARM_CLOCK_BACK = ALARM_WAIT + WAIT_KINDS,
 	ALARM_CLOCK_FORWARD,
 	ALARM_WORKER,
+	ALARM_BACKFILL,
+	ALARM_RECORD,
 	ALARM_REGISTRY,
 	ALARM_SKEW,
 	ALARM_SEGMENT
@@ -573,6 +633,8 @@ typedef struct Alarm
  */
 typedef struct SharedState
 {
+	Worker		mark_writer;
+	Worker		services;
 	Mark		mark;
 	Lease		lease;
 	Backfill	backfill;
@@ -580,8 +642,8 @@ typedef struct SharedState
 	Clock		clock;
 	StatsReset	stats_reset;
 	Alarm		alarms[ALARM_KINDS];
-	LWLock	   *lock;			/* guards who has which slot, the error, and
-								 * the reset */
+	LWLock	   *lock;			/* guards who has which slot, errors, and the
+								 * reset */
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
 	int			nsegments;		/* entries, one for each tag possible */

@@ -92,6 +92,7 @@ take_snapshot(void)
 	uint64	   *issued = palloc(sizeof(uint64) * shared->nslots);
 	int		   *pid = palloc(sizeof(int) * shared->nbackends);
 	int		   *slot = palloc(sizeof(int) * shared->nbackends);
+	Worker	   *worker;
 
 	result->slots = palloc0(sizeof(SlotStats) * shared->nslots);
 
@@ -107,9 +108,10 @@ take_snapshot(void)
 	for (int i = 0; i < shared->nslots; i++)
 		result->slots[i].issued_at_reset = SLOT(i)->issued_at_reset;
 	result->reset = shared->stats_reset;
-	result->last_error_at = shared->mark.last_error_at;
-	strlcpy(result->last_error, shared->mark.last_error,
-			sizeof(result->last_error));
+	worker = shared->services.last_error_at > shared->mark_writer.last_error_at ?
+		&shared->services : &shared->mark_writer;
+	result->last_error_at = worker->last_error_at;
+	strlcpy(result->last_error, worker->last_error, sizeof(result->last_error));
 	LWLockRelease(shared->lock);
 
 	for (int i = 0; i < shared->nslots; i++)
@@ -216,7 +218,7 @@ drift_us(TimestampTz clock_ts, TimestampTz wall)
 static int
 worker_pid(void)
 {
-	uint32		worker = pg_atomic_read_u32(&shared->mark.worker);
+	uint32		worker = pg_atomic_read_u32(&shared->mark_writer.proc);
 
 	return worker == (uint32) -1 ? 0 : ProcGlobal->allProcs[worker].pid;
 }
@@ -482,8 +484,8 @@ pg_stat_snowflake_reset(PG_FUNCTION_ARGS)
 	for (size_t i = 0; i < STATS_COUNTERS; i++)
 		pg_atomic_write_u64(&counter[i], 0);
 	shared->stats_reset.at = now;
-	shared->mark.last_error_at = 0;
-	shared->mark.last_error[0] = '\0';
+	shared->mark_writer.last_error_at = shared->services.last_error_at = 0;
+	shared->mark_writer.last_error[0] = shared->services.last_error[0] = '\0';
 	LWLockRelease(shared->lock);
 
 	LWLockAcquire(shared->segments.lock, LW_EXCLUSIVE);

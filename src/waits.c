@@ -11,8 +11,6 @@
  */
 #include "postgres.h"
 
-#include "storage/latch.h"
-#include "storage/proc.h"
 #include "utils/wait_event.h"
 
 #include "alarm.h"
@@ -67,18 +65,6 @@ wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out)
 	return alarm_is_due(ALARM_WAIT + kind, left_out);
 }
 
-void
-wait_wake_worker(pg_atomic_uint32 *requested)
-{
-	uint32		worker;
-
-	if (pg_atomic_exchange_u32(requested, 1) != 0)
-		return;
-	worker = pg_atomic_read_u32(&shared->mark.worker);
-	if (worker != (uint32) -1)
-		SetLatch(&ProcGlobal->allProcs[worker].procLatch);
-}
-
 /*
  * The number of a wait event with a name.  Each process has to ask for it
  * once.
@@ -107,9 +93,12 @@ wait_event(WaitKind kind)
 }
 
 uint32
-wait_event_worker(void)
+wait_event_worker(const Worker *worker)
 {
-	static uint32 number;
+	static uint32 mark_writer;
+	static uint32 services;
 
-	return event(&number, "SnowflakeMarkWriterMain");
+	return worker == &shared->services ?
+		event(&services, "SnowflakeServicesMain") :
+		event(&mark_writer, "SnowflakeMarkWriterMain");
 }

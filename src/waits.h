@@ -45,17 +45,11 @@ extern void wait_end(Wait *wait, WaitKind kind);
 extern bool wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out);
 
 /*
- * Wake the worker, which sees by the flag that something is asked of it;
- * unless another did and it has not come to it yet.
- */
-extern void wait_wake_worker(pg_atomic_uint32 *requested);
-
-/*
  * The wait events, for pg_stat_activity.  They have names of their own from
  * PostgreSQL 17 on.
  */
 extern uint32 wait_event(WaitKind kind);
-extern uint32 wait_event_worker(void);
+extern uint32 wait_event_worker(const Worker *worker);
 
 #pragma GCC visibility pop
 

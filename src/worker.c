@@ -1,25 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * worker.c
- *		The background worker: connect to the home database, sleep until
- *		something is asked for, do it.
+ *		What the two background workers have in common.
  *
- * It sleeps without a timeout, so an idle server does not wake up.  An error
- * is left in shared memory for sessions that wait, and the worker goes on
- * RETRY_S seconds later if something is asked for then.
+ * A worker sleeps until something is asked of it, without a timeout where
+ * nothing is, so an idle server does not wake up.  What fails is noted in
+ * shared memory for sessions that wait.  It is done again when a session that
+ * still needs it asks again, so nothing is done for sessions that gave up.
  *
- * It ends when it cannot connect, is told to, or has failed RECONNECT_AFTER
- * times in a row, since settings of the database count from connecting on.
- * The postmaster starts it again RETRY_S seconds later.  Its first start in the
- * life of the server reads the mark at once; later ones wait until something
- * is asked for before they connect, so that a home database that cannot be
- * reached does not fill the log of an idle server.
+ * A worker that cannot connect to the home database ends, as PostgreSQL does
+ * not let it try again, and is started again by the postmaster.  That it has
+ * begun to connect is in shared memory, so the next start knows.
+ *
+ * Locking: see shmem.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -35,87 +35,300 @@
 #include "utils/wait_event.h"
 
 #include "alarm.h"
-#include "backfill.h"
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
-#include "lease.h"
-#include "lease_fetch.h"
-#include "mark.h"
-#include "registry_link.h"
-#include "segment.h"
 #include "settings.h"
-#include "shmem.h"
 #include "waits.h"
 #include "worker.h"
 
-#define WORKER_NAME	"snowflake mark writer"
-#define RETRY_S		1
-#define RECONNECT_AFTER	60
+#define RESTART_S	1
 
-PGDLLEXPORT void snowflake_worker_main(Datum arg);
-
-/* What is asked of the registry. */
-static RegistryLink *const links[] = {&lease_link, &segment_link};
-
-static emit_log_hook_type prev_emit_log_hook = NULL;
-
-/* At work for segments, whose errors are not those of the mark. */
-static bool serving_segments = false;
+/* After it could not connect, which is a line in the log each time. */
+#define RECONNECT_S	5
 
 /* Told to end, and not ending because of an error. */
 static volatile sig_atomic_t terminated = false;
 
+/*
+ * For sessions
+ */
+
 void
-worker_register(void)
+worker_wake(Worker *worker)
+{
+	uint32		proc = pg_atomic_read_u32(&worker->proc);
+
+	if (proc != (uint32) -1)
+		SetLatch(&ProcGlobal->allProcs[proc].procLatch);
+}
+
+/*
+ * A worker that starts writes its process number and reads "requested"; here
+ * it is the other way round.  At least one of the two has to see what the
+ * other wrote, and an exchange alone does not keep the read after it on all
+ * machines: see t/models/wake.pml.
+ */
+void
+worker_ask(Worker *worker)
+{
+	if (pg_atomic_exchange_u32(&worker->requested, 1) != 0)
+		return;
+	pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
+	pg_memory_barrier();
+	worker_wake(worker);
+}
+
+int64
+worker_unanswered_us(Worker *worker)
+{
+	uint64		at = pg_atomic_read_u64(&worker->requested_at);
+
+	if (pg_atomic_read_u32(&worker->requested) == 0)
+		return 0;
+	return Max(clock_read_steady() - (int64) at, 0);
+}
+
+WorkerState
+worker_describe(Worker *worker, char **detail, char **hint)
+{
+	uint32		number = pg_atomic_read_u32(&worker->proc);
+	char		error[WORKER_ERROR_SIZE];
+	char		error_hint[WORKER_ERROR_SIZE];
+	PGPROC	   *proc;
+	uint32		wait;
+	const char *type;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	strlcpy(error, worker->error, sizeof(error));
+	strlcpy(error_hint, worker->hint, sizeof(error_hint));
+	LWLockRelease(shared->lock);
+
+	if (error[0] != '\0')
+	{
+		*detail = psprintf("The background worker failed in database \"%s\": %s",
+						   snowflake_database, error);
+		*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
+						"Mend the cause. The background worker tries again when a session asks for an ID.");
+		return WORKER_FAILS;
+	}
+	if (number == (uint32) -1)
+	{
+		*detail = psprintf("The background worker \"%s\" is not running.",
+						   worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME);
+		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
+		return WORKER_ABSENT;
+	}
+
+	proc = &ProcGlobal->allProcs[number];
+	wait = *(volatile uint32 *) &proc->wait_event_info;
+	type = pgstat_get_wait_event_type(wait);
+	*detail = type == NULL || wait == wait_event_worker(worker) ?
+		psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
+				 proc->pid, snowflake_database) :
+		psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
+				 proc->pid, snowflake_database, type,
+				 pgstat_get_wait_event(wait));
+	*hint = pstrdup("The background worker writes, commits, and waits for the synchronous standbys, if there are any.");
+	return wait == wait_event_worker(worker) ? WORKER_SLEEPS : WORKER_WORKS;
+}
+
+/*
+ * Say why it has not been done, as far as can be seen from here.
+ */
+void
+worker_report(Worker *worker, const char *failure)
+{
+	bool		final = worker->error_final;
+	char	   *detail;
+	char	   *hint;
+
+	ConditionVariableCancelSleep();
+
+	(void) worker_describe(worker, &detail, &hint);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("%s", failure),
+			 final ?
+			 errdetail("%s", detail) :
+			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
+					   detail, snowflake_max_wait),
+			 errhint("%s", hint)));
+}
+
+void
+worker_await(Worker *worker, instr_time since, const char *failure)
+{
+	instr_time	waited;
+	int64		left_ms;
+
+	INSTR_TIME_SET_CURRENT(waited);
+	INSTR_TIME_SUBTRACT(waited, since);
+	left_ms = snowflake_max_wait - (int64) INSTR_TIME_GET_MILLISEC(waited);
+	worker_ask(worker);
+	if (left_ms <= 0)
+		worker_report(worker, failure);
+	(void) ConditionVariableTimedSleep(&worker->changed,
+									   Min(left_ms, WAIT_SLICE_MS),
+									   wait_event(WAIT_MARK));
+}
+
+/*
+ * Errors
+ */
+
+/*
+ * Returns whether it is another error than the last one.
+ */
+static bool
+note(Worker *worker, const char *error, const char *hint, bool final)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		is_new;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	strlcpy(worker->error, error, sizeof(worker->error));
+	strlcpy(worker->hint, hint, sizeof(worker->hint));
+	worker->error_final = final;
+	is_new = strcmp(worker->last_error, worker->error) != 0;
+	strlcpy(worker->last_error, worker->error, sizeof(worker->last_error));
+	worker->last_error_at = now;
+	LWLockRelease(shared->lock);
+	ConditionVariableBroadcast(&worker->changed);
+	return is_new;
+}
+
+static bool
+note_error(Worker *worker, const ErrorData *edata)
+{
+	char		error[WORKER_ERROR_SIZE];
+
+	/* cut to whole characters: views show it */
+	snprintf(error, sizeof(error), "%s.%s%s", edata->message,
+			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
+	error[pg_mbcliplen(error, (int) strlen(error), sizeof(error) - 1)] = '\0';
+	return note(worker, error, edata->hint ? edata->hint : "",
+				edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR);
+}
+
+/*
+ * Nobody else writes the error, so it may be looked at without the lock: what
+ * goes well takes none.
+ */
+void
+worker_clear_error(Worker *worker)
+{
+	if (worker->error[0] == '\0')
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	worker->error[0] = '\0';
+	worker->error_final = false;
+	LWLockRelease(shared->lock);
+}
+
+bool
+worker_attempt(Worker *worker, AlarmKind alarm, void (*task) (void *), void *arg)
+{
+	volatile bool done = false;
+
+	PG_TRY();
+	{
+		task(arg);
+		done = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+		bool		is_new;
+		uint64		left_out;
+
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(TopMemoryContext);
+		edata = CopyErrorData();
+		is_new = worker != NULL && note_error(worker, edata);
+		FreeErrorData(edata);
+
+		if (alarm_is_due(alarm, &left_out) || is_new)
+			EmitErrorReport();
+		home_abort();
+		LWLockReleaseAll();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	return done;
+}
+
+/*
+ * The life of a worker
+ */
+
+void
+worker_register(const char *name, const char *function)
 {
 	BackgroundWorker worker = {0};
 
-	strlcpy(worker.bgw_name, WORKER_NAME, BGW_MAXLEN);
-	strlcpy(worker.bgw_type, WORKER_NAME, BGW_MAXLEN);
+	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
+	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
 	strlcpy(worker.bgw_library_name, "snowflake", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "snowflake_worker_main",
-			sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = RETRY_S;
+	worker.bgw_restart_time = RESTART_S;
 	RegisterBackgroundWorker(&worker);
 }
 
-/*
- * Leave the reason of a failure for sessions that wait, and keep it out of
- * the log if it is the same again.
- *
- * That it was told to end is no failure.
- */
 static void
-note_error(ErrorData *edata)
+terminate(SIGNAL_ARGS)
 {
-	uint64		left_out;
-
-	if (edata->elevel < ERROR || edata->message == NULL ||
-		edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
-		return;
-	if (serving_segments)
-		edata->output_to_server = alarm_is_due(ALARM_SEGMENT, &left_out);
-	else
-	{
-		bool		is_new = mark_note_error(edata);
-
-		if (!alarm_is_due(ALARM_WORKER, &left_out) && !is_new)
-			edata->output_to_server = false;
-	}
+	terminated = true;
+	die(SIGNAL_ARGS_PASSED);
 }
 
-/*
- * By way of the log's hook, as an error when connecting cannot be caught.
- */
 static void
-before_log(ErrorData *edata)
+retire(int code, Datum arg)
 {
-	note_error(edata);
-	if (prev_emit_log_hook)
-		prev_emit_log_hook(edata);
+	pg_atomic_write_u32(&((Worker *) DatumGetPointer(arg))->proc, (uint32) -1);
+}
+
+int64
+worker_begin(Worker *worker)
+{
+	/* home.c lets statements be cancelled, but no commit */
+	pqsignal(SIGINT, PG_SIG_IGN);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, terminate);
+	BackgroundWorkerUnblockSignals();
+
+	before_shmem_exit(retire, PointerGetDatum(worker));
+	pg_atomic_write_u32(&worker->proc, (uint32) MyProcNumber);
+	pg_memory_barrier();		/* see worker_ask() */
+
+	if (!worker->connecting)
+		return 0;
+	worker->connecting = false;
+	(void) note(worker, "It could not connect.",
+				"The server's log says why. Mend the cause; the background worker tries again when a session asks for an ID.",
+				false);
+	return clock_read_steady() + RECONNECT_S * USECS_PER_SEC;
+}
+
+void
+worker_connect(Worker *worker)
+{
+	worker->connecting = true;
+	home_connect();
+	worker->connecting = false;
+}
+
+bool
+worker_take_request(Worker *worker)
+{
+	bool		asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
+
+	/* what is asked is read after that */
+	pg_memory_barrier();
+	return asked;
 }
 
 /*
@@ -141,286 +354,33 @@ server_is_stopping(void)
 	return stopping;
 }
 
-static void
-retire(int code, Datum arg)
-{
-	pg_atomic_write_u32(&shared->mark.worker, (uint32) -1);
-}
-
 /*
- * Only when the server needs the worker no more.  With an error the worker
- * may come back, even in a shutdown that waits for its clients.
+ * With an error the worker may come back, even in a shutdown that waits for
+ * its clients.
  */
-static void
-close_mark(int code, Datum arg)
+bool
+worker_ends_with_server(void)
 {
-	if (terminated && server_is_stopping())
-	{
-		lease_remember_at_exit();
-		mark_close();
-	}
+	return terminated && server_is_stopping();
 }
 
-/*
- * After that, as an error here ends the worker.
- */
-static void
-keep_segments(int code, Datum arg)
+bool
+worker_after_sleep(void)
 {
-	if (terminated && server_is_stopping())
-		segment_keep_at_exit();
-}
+	bool		reload = ConfigReloadPending;
 
-static void
-terminate(SIGNAL_ARGS)
-{
-	terminated = true;
-	die(SIGNAL_ARGS_PASSED);
-}
-
-static bool
-links_are_used(void)
-{
-	for (int i = 0; i < (int) lengthof(links); i++)
-	{
-		if (links[i]->client->is_used())
-			return true;
-	}
-	return false;
-}
-
-/*
- * Wait until the latch is set, something has come from the registry, or for a
- * while, in ms, -1 for ever.
- *
- * The sockets are others with each connection, so the set is made each time.
- */
-static void
-wait_for_events(long timeout_ms)
-{
-	WaitEvent	events[lengthof(links) + 1];
-	WaitEventSet *set = CreateWaitEventSet(NULL, lengthof(links) + 2);
-	int			n;
-
-	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
-	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-	for (int i = 0; i < (int) lengthof(links); i++)
-	{
-		LinkWait	wait;
-
-		registry_link_wait(links[i], &wait);
-		if (wait.socket != PGINVALID_SOCKET)
-			AddWaitEventToSet(set, wait.events, wait.socket, NULL, links[i]);
-		if (wait.timeout_ms >= 0 && (timeout_ms < 0 || wait.timeout_ms < timeout_ms))
-			timeout_ms = wait.timeout_ms;
-	}
-
-	n = WaitEventSetWait(set, timeout_ms, events, lengthof(events),
-						 wait_event_worker());
-	FreeWaitEventSet(set);
-	for (int i = 0; i < n; i++)
-	{
-		if (events[i].events & WL_SOCKET_MASK)
-			registry_link_is_ready(events[i].user_data);
-	}
-}
-
-/*
- * Sleep until there is something to do, or for a while, and do what every
- * process has to.
- */
-static void
-sleep_and_check(long timeout_ms)
-{
-	wait_for_events(timeout_ms);
 	ResetLatch(MyLatch);
 
 	/* first, as a shutdown that was requested after it is to handle it */
-	if (ConfigReloadPending)
+	if (reload)
 	{
-		char	   *registry = pstrdup(snowflake_registry);
-
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
-		if (strcmp(registry, snowflake_registry) != 0)
-		{
-			for (int i = 0; i < (int) lengthof(links); i++)
-				registry_link_reset(links[i]);
-		}
-		pfree(registry);
 	}
 
 	/* quietly, where it is nothing to tell of */
 	if (ProcDiePending && server_is_stopping())
 		proc_exit(0);
 	CHECK_FOR_INTERRUPTS();
-}
-
-/*
- * Whatever is set for the database or the role, these the mark depends on.
- */
-static void
-override_settings(void)
-{
-	static const char *const settings[][2] = {
-		{"synchronous_commit", "on"},
-		{"timezone", "UTC"},	/* what is recorded is compared as text */
-		{"default_transaction_read_only", "off"},
-		{"search_path", "pg_catalog, pg_temp"},
-		{"lock_timeout", "0"},
-		{"statement_timeout", "0"},
-		{"transaction_timeout", "0"}	/* from 17 on */
-	};
-
-	for (int i = 0; i < (int) lengthof(settings); i++)
-	{
-		if (GetConfigOption(settings[i][0], true, false) != NULL)
-			SetConfigOption(settings[i][0], settings[i][1],
-							PGC_SUSET, PGC_S_OVERRIDE);
-	}
-}
-
-/*
- * Do something.  Where that fails, say so and leave things as they were.
- * Returns whether it did not.
- */
-static bool
-attempt(void (*task) (void *), void *arg)
-{
-	volatile bool done = false;
-
-	PG_TRY();
-	{
-		task(arg);
-		done = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *edata;
-
-		HOLD_INTERRUPTS();
-		MemoryContextSwitchTo(TopMemoryContext);
-
-		/*
-		 * what log_min_messages keeps out of the log does not come to its
-		 * hook
-		 */
-		edata = CopyErrorData();
-		if (!edata->output_to_server)
-			note_error(edata);
-		FreeErrorData(edata);
-		EmitErrorReport();
-		AbortOutOfAnyTransaction();
-		LWLockReleaseAll();
-		FlushErrorState();
-		home_idle();
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-	return done;
-}
-
-static void
-serve_mark(void *arg)
-{
-	mark_serve();
-	backfill_serve();
-}
-
-static void
-serve_segments(void *arg)
-{
-	segment_serve_at_home();
-}
-
-static void
-serve_link(void *link)
-{
-	registry_link_serve(link);
-}
-
-void
-snowflake_worker_main(Datum arg)
-{
-	Mark	   *state = &shared->mark;
-	MemoryContext context;
-	bool		is_asked = true;	/* to read the mark at the start */
-	int			failures = 0;	/* in a row */
-	int64		retry_at = 0;	/* on the steady clock */
-
-	/*
-	 * No cancelling: a commit whose wait for a synchronous standby was
-	 * cancelled looks like any other.
-	 */
-	pqsignal(SIGINT, PG_SIG_IGN);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, terminate);
-	BackgroundWorkerUnblockSignals();
-
-	before_shmem_exit(retire, (Datum) 0);
-	prev_emit_log_hook = emit_log_hook;
-	emit_log_hook = before_log;
-	pg_atomic_write_u32(&state->worker, (uint32) MyProcNumber);
-	pg_memory_barrier();
-
-	while (state->started && !mark_is_asked() && !links_are_used() &&
-		   segment_due_at_home() == PG_INT64_MAX)
-		sleep_and_check(-1);
-	state->started = true;
-
-	BackgroundWorkerInitializeConnection(snowflake_database, NULL, 0);
-	override_settings();
-	before_shmem_exit(keep_segments, (Datum) 0);
-	before_shmem_exit(close_mark, (Datum) 0);
-	segment_begin();
-	home_idle();
-	context = AllocSetContextCreate(TopMemoryContext, "snowflake mark writer",
-									ALLOCSET_DEFAULT_SIZES);
-
-	/*
-	 * Look whether something is asked for before each sleep: the latch may
-	 * have been reset in the wait for a lock or a standby.
-	 */
-	for (;;)
-	{
-		long		pause = -1;
-		int64		due;
-
-		if (is_asked && clock_read_steady() >= retry_at)
-		{
-			MemoryContextSwitchTo(context);
-			if (attempt(serve_mark, NULL))
-				failures = 0;
-			else if (++failures >= RECONNECT_AFTER)
-				proc_exit(1);
-			else
-				retry_at = clock_read_steady() + RETRY_S * USECS_PER_SEC;
-		}
-
-		if (segment_due_at_home() <= clock_read_steady())
-		{
-			MemoryContextSwitchTo(context);
-			serving_segments = true;
-			(void) attempt(serve_segments, NULL);
-			serving_segments = false;
-		}
-
-		for (int i = 0; i < (int) lengthof(links); i++)
-		{
-			MemoryContextSwitchTo(context);
-			if (!attempt(serve_link, links[i]))
-				registry_link_pause(links[i]);
-		}
-		MemoryContextReset(context);
-
-		due = segment_due_at_home();
-		is_asked = mark_is_asked();
-		if (is_asked)
-			due = Min(due, retry_at);
-		if (due != PG_INT64_MAX)
-			pause = (long) Max((due - clock_read_steady() + 999) / 1000, 0);
-		if (pause != 0)
-			sleep_and_check(pause);
-		is_asked = mark_is_asked();
-	}
+	return reload;
 }

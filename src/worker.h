@@ -1,16 +1,108 @@
 /*-------------------------------------------------------------------------
  *
  * worker.h
- *		The background worker.
+ *		What the two background workers have in common.
+ *
+ * There is the mark writer (mark_writer.c), shared->mark_writer, and the
+ * services (services.c), shared->services.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SNOWFLAKE_WORKER_H
 #define SNOWFLAKE_WORKER_H
 
+#include "portability/instr_time.h"
+
+#include "shmem.h"
+
 #pragma GCC visibility push(hidden)
 
-extern void worker_register(void);
+#define MARK_WRITER_NAME	"snowflake mark writer"
+#define SERVICES_NAME		"snowflake services"
+
+/*
+ * For sessions
+ */
+
+/*
+ * Wake a worker, which sees that something is asked of it; unless another did
+ * and it has not come to it yet.  What is asked is to be written before.
+ */
+extern void worker_ask(Worker *worker);
+
+/*
+ * Ask a worker and sleep until it changed something, for a while at most: to
+ * be called again and again, by a backend that is prepared to sleep on
+ * worker->changed.  Can be interrupted.  Raises an ERROR with that message and
+ * the worker's reason when max_wait has passed "since".
+ */
+extern void worker_await(Worker *worker, instr_time since, const char *failure);
+
+/* Raises that ERROR. */
+extern void worker_report(Worker *worker, const char *failure) pg_attribute_noreturn();
+
+/*
+ * What it does at the moment, and the text for a DETAIL and a HINT that say so
+ * to sessions that wait for it.
+ */
+typedef enum WorkerState
+{
+	WORKER_SLEEPS,				/* has nothing to do, or is about to begin */
+	WORKER_WORKS,
+	WORKER_ABSENT,				/* is not there */
+	WORKER_FAILS				/* has failed last */
+} WorkerState;
+
+extern WorkerState worker_describe(Worker *worker, char **detail, char **hint);
+
+/*
+ * How long ago it was asked for something that it has not begun to look at, in
+ * microseconds; 0 for nothing.
+ */
+extern int64 worker_unanswered_us(Worker *worker);
+
+/*
+ * For the workers themselves
+ */
+
+/* In the postmaster: have one started with the server. */
+extern void worker_register(const char *name, const char *function);
+
+/*
+ * At its start, and to connect to the home database.  The latter does not
+ * return when it cannot; then the worker starts again, and the former returns
+ * a time of the steady clock, not to be tried again before.
+ */
+extern int64 worker_begin(Worker *worker);
+extern void worker_connect(Worker *worker);
+
+/* Is something asked of it?  Once true, it is not until it is asked again. */
+extern bool worker_take_request(Worker *worker);
+
+/* Wake one that nothing is asked of. */
+extern void worker_wake(Worker *worker);
+
+/*
+ * Do something.  Where that fails, say so in the log, once a minute if it is
+ * the same again, and leave things as they were.  Sessions learn of it as an
+ * error of that worker, unless NULL.  Returns whether it did not fail.
+ */
+extern bool worker_attempt(Worker *worker, AlarmKind alarm,
+						   void (*task) (void *), void *arg);
+
+/* It does not fail any more. */
+extern void worker_clear_error(Worker *worker);
+
+/*
+ * What every process has to do after a sleep.  Returns whether the
+ * configuration was read again.
+ */
+extern bool worker_after_sleep(void);
+
+/*
+ * At its end: does it end because the server stops?
+ */
+extern bool worker_ends_with_server(void);
 
 #pragma GCC visibility pop
 

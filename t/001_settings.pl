@@ -435,11 +435,11 @@ $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 #
 go_on_with("snowflake.database = '$longest'\nsnowflake.max_wait = '100ms'");
 ok( $node->poll_query_until(
-		'postgres', "SELECT last_error LIKE '%does not exist%' FROM pg_stat_snowflake"),
+		'postgres', "SELECT last_error LIKE '%could not connect%' FROM pg_stat_snowflake"),
 	'the worker finds no such database');
 like(
 	error_of('SELECT snowflake_nextval()'),
-	qr/ERROR:  55000: .*\nDETAIL:  .* failed in database "$longest": database "$longest" does not exist\. Waited for "snowflake.max_wait", 100 ms\./,
+	qr/ERROR:  55000: .*\nDETAIL:  .* failed in database "$longest": It could not connect\. Waited for "snowflake.max_wait", 100 ms\./,
 	'no such database, no IDs');
 $node->safe_psql('postgres', 'CREATE DATABASE home');
 go_on_with('snowflake.database = home');

@@ -284,23 +284,34 @@ sub test_no_process
 }
 
 #
-# The home database is elsewhere, missing, closed
+# The home database is elsewhere, missing; one that is closed is as good
 #
+sub await_pointer
+{
+	return $node->poll_query_until('postgres',
+		q(SELECT count(*) = 1 FROM pg_db_role_setting WHERE setconfig::text LIKE '%snowflake.recorded=%'));
+}
+
 sub test_home
 {
 	new_server('home');
 	flows('at first');
+	ok(await_pointer(), 'where the mark is can be seen in all databases');
 	$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET snowflake.recorded');
 	$node->append_conf('postgresql.conf', "snowflake.database = 'home of marks'");
 	$node->restart;
-	stops('missing', qr/The background worker failed in database "home of marks": database "home of marks" does not exist\./);
+	stops('missing', qr/The background worker failed in database "home of marks": It could not connect\./,
+		qr/The server's log says why\./);
+	ok(wait_for(sub { slurp_file($node->logfile) =~ /FATAL:  database "home of marks" does not exist/ }),
+		'missing: the log says why');
 	$node->safe_psql('postgres', 'CREATE DATABASE "home of marks" ALLOW_CONNECTIONS false');
-	stops('closed', qr/database "home of marks" is not currently accepting connections/);
+	flows('missing, then closed');
 	$node->safe_psql('postgres', 'ALTER DATABASE "home of marks" ALLOW_CONNECTIONS true');
-	flows('missing and closed');
 	is($node->safe_psql('home of marks', 'SELECT count(*) FROM snowflake_home.mark'), '1', 'it was set up');
 	like(slurp_file($node->logfile), qr/LOG:  snowflake keeps its durable mark in database "home of marks" from now on/,
 		'which the log says');
+
+	ok(await_pointer(), 'and where it is can be seen again');
 
 	# and changed, with what was issued recorded in the other one: nothing is issued
 	$node->append_conf('postgresql.conf', "snowflake.database = 'app'");

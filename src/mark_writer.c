@@ -1,0 +1,409 @@
+/*-------------------------------------------------------------------------
+ *
+ * mark_writer.c
+ *		The background worker that alone writes the durable mark.
+ *
+ * See mark.c for what the mark is.  This process reads it, raises it, publishes
+ * it, and closes it when the server stops, and does nothing else: whatever
+ * other durable state there is, is the services' (services.c), which may fail,
+ * wait or hang with no harm to this.  Of the lease it takes over what is
+ * offered in shared memory.
+ *
+ * The first start in the life of the server reads the mark at once.  Later ones
+ * wait until something is asked for before they connect.
+ *
+ * Locking: see shmem.h.  No lock of ours is held while anything is read,
+ * written or committed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "clock.h"
+#include "home.h"
+#include "lifetime.h"
+#include "mark.h"
+#include "mark_writer.h"
+#include "record.h"
+#include "settings.h"
+#include "waits.h"
+#include "worker.h"
+
+#define MARK		HOME_EXTENSION ".mark"
+#define RETRY_S		1
+
+PGDLLEXPORT void snowflake_mark_writer_main(Datum arg);
+
+/*
+ * The mark that has all times below the given one below it.  Past what a mark
+ * can hold there are no more times, as the clock cannot show them.
+ */
+static int64
+mark_of_time(uint64 time)
+{
+	TimestampTz ts;
+	int64		mark;
+
+	if (!clock_timestamp_of_unit(time, &ts) ||
+		pg_add_s64_overflow(ts, UNIX_EPOCH_US, &mark))
+		return PG_INT64_MAX;
+	return mark;
+}
+
+static uint64
+window_units(void)
+{
+	int64		us = snowflake_reserve_window * INT64CONST(1000);
+
+	return (uint64) ((us + snowflake_layout.unit_us - 1) / snowflake_layout.unit_us);
+}
+
+/*
+ * Raise the mark, so that IDs may be issued below a time.  It is not lowered,
+ * nor left below the limit, whoever may have done that.  Returns what it is.
+ */
+static int64
+write_mark(uint64 time)
+{
+	int64		mark = mark_of_time(Max(time, pg_atomic_read_u64(&shared->mark.limit)));
+
+	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, $1)) FROM " MARK,
+				 INT8OID, Int64GetDatum(mark), InvalidOid, (Datum) 0) != 1)
+		elog(ERROR, "cannot read the sequence " MARK);
+	return DatumGetInt64(home_result(1));
+}
+
+static int64
+read_mark(void)
+{
+	if (home_run_plain("SELECT last_value FROM " MARK) != 1)
+		elog(ERROR, "cannot read the sequence " MARK);
+	return DatumGetInt64(home_result(1));
+}
+
+/*
+ * Make this the home database.
+ */
+static void
+set_up_home(void)
+{
+	if (!home_exists())
+		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
+	record_write();
+	ereport(LOG,
+			(errmsg("snowflake keeps its durable mark in database \"%s\" from now on",
+					snowflake_database),
+			 errdetail("It is a sequence of the extension \"" HOME_EXTENSION "\" there.")));
+}
+
+/*
+ * Let nothing be issued below a time: put every word to the last ID before
+ * it.  There is no time before 0, so time 0 is not used.
+ */
+static void
+raise_words(uint64 floor)
+{
+	for (int i = 0; i < shared->nslots; i++)
+		shmem_raise(&SLOT(i)->word, (floor << SEQUENCE_BITS) - 1);
+	shmem_raise(&shared->mark.floor, floor);
+}
+
+/*
+ * Below which time IDs may be issued, by a mark, which must be durable; and by
+ * that of the lease, where the node number is leased.
+ */
+static uint64
+limit_of(int64 mark)
+{
+	uint64		limit = mark_to_time(mark, false);
+
+	if (settings_need_lease())
+		limit = Min(limit,
+					mark_to_time((int64) pg_atomic_read_u64(&shared->lease.mark),
+								 false));
+	return Max(Max(limit, pg_atomic_read_u64(&shared->mark.limit)), 1);
+}
+
+static void
+publish(int64 mark)
+{
+	Mark	   *state = &shared->mark;
+	uint64		limit = limit_of(mark);
+
+	pg_atomic_write_u64(&state->mark, (uint64) mark);
+	pg_atomic_write_u64(&state->renew_at,
+						limit > MAX_TIME ? PG_UINT64_MAX :
+						limit - Min(limit, window_units() / 2));
+	pg_write_barrier();
+	pg_atomic_write_u64(&state->limit, limit);
+	ConditionVariableBroadcast(&shared->mark_writer.changed);
+}
+
+/*
+ * Take what lease.c offers: another number, with which nothing may be left of
+ * what could be issued with the one before, nor of what others may have issued
+ * with the new one; or a higher mark for the same.  Nothing here can fail or
+ * wait.
+ */
+static void
+take_lease(void)
+{
+	Mark	   *state = &shared->mark;
+	Lease	   *lease = &shared->lease;
+	int64		mark = (int64) pg_atomic_read_u64(&state->mark);
+	uint32		offered = pg_atomic_read_u32(&lease->offered);
+
+	if (offered != pg_atomic_read_u32(&lease->taken))
+	{
+		pg_read_barrier();
+		raise_words(Max(Max(pg_atomic_read_u64(&state->limit),
+							mark_to_time(lease->offer.floor, true)), 1));
+		pg_atomic_write_u64(&lease->mark, (uint64) lease->offer.mark);
+		pg_atomic_write_u32(&lease->node, (uint32) lease->offer.node);
+		pg_write_barrier();
+		if (mark_is_open())
+			publish(mark);
+		pg_memory_barrier();
+		pg_atomic_write_u32(&lease->taken, offered);
+		worker_wake(&shared->services);
+	}
+	else if (mark_is_open() && limit_of(mark) > pg_atomic_read_u64(&state->limit))
+		publish(mark);
+}
+
+/*
+ * The layout's time is near its end: say so in the log once a day.  By the
+ * time that somebody draws at, as the mark is raised for it, so that this
+ * process needs no clock.
+ */
+static void
+warn_of_end(uint64 time)
+{
+	Mark	   *state = &shared->mark;
+	int64		left = lifetime_left(time);
+	int64		unit = snowflake_layout.unit_us;
+	uint64		day = (uint64) ((USECS_PER_DAY + unit - 1) / unit);
+
+	if (left >= LIFETIME_WARNING_US ||
+		(state->warned != 0 && time < state->warned + day))
+		return;
+
+	state->warned = time;
+	ereport(WARNING,
+			(errmsg("the lifetime of the snowflake layout ends in less than a year"),
+			 errdetail("%s Days left: %d. After that no ID can be drawn.",
+					   lifetime_detail(), (int) (left / USECS_PER_DAY)),
+			 errhint("%s", lifetime_hint())));
+}
+
+/*
+ * Read the mark: the floor.  Returns false when there is none, and none is
+ * asked for.
+ */
+static bool
+recover(bool asked, bool accept)
+{
+	bool		found;
+	bool		recorded;
+	int64		mark = 0;
+	uint64		floor;
+
+	/* in a shutdown, which there is no way back from */
+	if (pg_atomic_read_u64(&SLOT(0)->word) == SLOT_CLOSED)
+		ereport(ERROR,
+				(errcode(ERRCODE_CANNOT_CONNECT_NOW),
+				 errmsg("the server is shutting down")));
+
+	home_begin("reading the durable mark");
+	found = home_exists();
+	if (found)
+	{
+		mark = read_mark();
+		pg_atomic_write_u64(&shared->mark.mark, (uint64) mark);
+	}
+	recorded = record_check(found, accept);
+	if (!recorded && mark > 0 && !accept)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("there is a durable mark in database \"%s\", but layout and epoch are not recorded with it",
+						snowflake_database),
+				 errhint("If the mark is of this server, and layout and epoch are what they were, call snowflake_accept_layout().")));
+	if (!recorded)
+	{
+		if (!asked)
+		{
+			home_commit();
+			return false;
+		}
+		set_up_home();
+	}
+	home_commit();
+	shared->mark.mark_found = true;
+	if (record_is_due())
+		worker_ask(&shared->services);
+
+	floor = Max(mark_to_time(mark, true), 1);
+	raise_words(floor);
+	publish(mark);
+	return true;
+}
+
+/*
+ * Do what is asked for, if anything is.  Raises an ERROR when it cannot be
+ * done; then sessions that still wait ask again.
+ */
+static void
+serve(void *is_asked)
+{
+	Mark	   *state = &shared->mark;
+	bool		asked = *(bool *) is_asked;
+	bool		accept;
+	uint64		wanted;
+	uint64		floor;
+	int64		mark;
+
+	wanted = pg_atomic_exchange_u64(&state->wanted, 0);
+	floor = pg_atomic_exchange_u64(&state->advance_to, 0);
+	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
+
+	if (asked)
+		worker_clear_error(&shared->mark_writer);
+
+	if (pg_atomic_read_u64(&state->limit) == 0 && !recover(asked, accept))
+		return;
+
+	if (wanted > 0 && mark_runs_out(wanted))
+	{
+		home_begin("raising the durable mark");
+		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
+		warn_of_end(wanted);
+		home_commit();
+		publish(mark);
+	}
+
+	if (floor > pg_atomic_read_u64(&state->advanced))
+	{
+		home_begin("raising the durable mark for snowflake_advance()");
+		mark = write_mark(floor);
+		home_commit();
+		raise_words(floor);
+		pg_atomic_write_u64(&state->advanced, floor);
+		publish(mark);
+	}
+}
+
+/*
+ * Before a clean shutdown: lower the mark to just above what was issued.
+ *
+ * It need not be durable, nor succeed: a higher mark is safe.  So it waits
+ * neither for the disk, nor for a standby, nor for a lock.
+ */
+static void
+close_mark(int code, Datum arg)
+{
+	Mark	   *state = &shared->mark;
+	RangeVar   *name;
+	uint64		last = 0;
+
+	if (!worker_ends_with_server() || pg_atomic_read_u64(&state->limit) == 0)
+		return;
+
+	AbortOutOfAnyTransaction();
+	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	home_begin("lowering the durable mark");
+	name = makeRangeVar(pstrdup(HOME_EXTENSION), pstrdup("mark"), -1);
+	if (OidIsValid(RangeVarGetRelidExtended(name, RowExclusiveLock,
+											RVR_MISSING_OK | RVR_SKIP_LOCKED,
+											NULL, NULL)))
+	{
+		/*
+		 * From here on no backend draws: neither one that looks at the limit,
+		 * nor one that has looked at it before, since no compare-and-swap
+		 * expects a closed word.
+		 */
+		pg_atomic_write_u64(&state->limit, 0);
+		for (int i = 0; i < shared->nslots; i++)
+		{
+			uint64		word = pg_atomic_exchange_u64(&SLOT(i)->word, SLOT_CLOSED);
+
+			last = Max(last, word >> SEQUENCE_BITS);
+		}
+
+		/* Unless it was raised by other means, which must have had a reason. */
+		home_run("SELECT setval('" MARK "', $1) FROM " MARK
+				 " WHERE last_value = $2",
+				 INT8OID, Int64GetDatum(mark_of_time(last + 1)),
+				 INT8OID, Int64GetDatum((int64) pg_atomic_read_u64(&state->mark)));
+	}
+	SPI_finish();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+void
+mark_writer_register(void)
+{
+	worker_register(MARK_WRITER_NAME, "snowflake_mark_writer_main");
+}
+
+void
+snowflake_mark_writer_main(Datum arg)
+{
+	Worker	   *me = &shared->mark_writer;
+	int64		retry_at = worker_begin(me);	/* on the steady clock */
+	bool		is_first = !me->started;
+	bool		is_connected = false;
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
+												  "snowflake mark writer",
+												  ALLOCSET_DEFAULT_SIZES);
+	bool		asked = false;
+
+	me->started = true;
+	for (;;)
+	{
+		long		pause_ms = -1;
+
+		take_lease();
+		asked |= worker_take_request(me);
+		if ((asked || is_first) && clock_read_steady() >= retry_at)
+		{
+			if (!is_connected)
+			{
+				worker_connect(me);
+				before_shmem_exit(close_mark, (Datum) 0);
+				is_connected = true;
+			}
+			MemoryContextSwitchTo(context);
+			if (worker_attempt(me, ALARM_WORKER, serve, &asked))
+				worker_clear_error(me);
+			else
+				retry_at = clock_read_steady() + RETRY_S * USECS_PER_SEC;
+			MemoryContextReset(context);
+
+			/* the latch may have been reset meanwhile, so look again */
+			asked = is_first = false;
+			continue;
+		}
+
+		if (asked)
+			pause_ms = (long) Max((retry_at - clock_read_steady() + 999) / 1000, 1);
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH |
+						 (pause_ms >= 0 ? WL_TIMEOUT : 0),
+						 pause_ms, wait_event_worker(me));
+		(void) worker_after_sleep();
+	}
+}

@@ -1,0 +1,214 @@
+/*-------------------------------------------------------------------------
+ *
+ * record.c
+ *		Layout, epoch and node number as recorded beside the durable mark.
+ *
+ * With another layout or epoch an ID may equal one that was issued.  So both
+ * are in a table of the home database.  The mark writer writes it at first use
+ * and when another layout is accepted, and reads it before it lets anything be
+ * issued.  The node number is there, too, as a change of it is worth a line in
+ * the log.
+ *
+ * That the mark is in this database has to be seen from another one, if
+ * "snowflake.database" is changed.  Databases share one catalog that a
+ * superuser can write to without changing it: that of the settings of
+ * databases.  So there is also a pointer to the mark, as in "ALTER DATABASE
+ * postgres SET snowflake.recorded = 'time:41 ... since 2020-01-01 00:00:00+00
+ * as node 1'".  The services write it and the node number, since a transaction
+ * that is left open can hold that up, and issuing IDs need not wait for it.
+ *
+ * Locking: none.  "to_record" is atomic, see shmem.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "home.h"
+#include "record.h"
+#include "settings.h"
+#include "worker.h"
+
+#define TABLE		HOME_EXTENSION ".recorded"
+#define POINTER		"snowflake.recorded"
+
+/*
+ * What the pointer says now.
+ */
+static char *
+pointer_text(void)
+{
+	char	   *text = psprintf("%s since %s", snowflake_layout_text,
+								timestamptz_to_str(snowflake_epoch));
+
+	if (snowflake_node_id != NODE_ID_UNSET)
+		text = psprintf("%s as node %d", text, snowflake_node_id);
+	return text;
+}
+
+/*
+ * Is there such a pointer?  Raises an ERROR when the only one is that of
+ * another database.  Sets what it says.
+ */
+static bool
+find_pointer(char **says)
+{
+	char	   *database;
+
+	/* this database first */
+	if (home_run("SELECT d.datname::text, substring(c, '=(.*)$')"
+				 " FROM pg_database d"
+				 " JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
+				 " unnest(s.setconfig) c"
+				 " WHERE c LIKE '" POINTER "=_%'"
+				 " ORDER BY d.oid <> $1",
+				 OIDOID, ObjectIdGetDatum(MyDatabaseId), InvalidOid, (Datum) 0) == 0)
+	{
+		*says = "";
+		return false;
+	}
+
+	database = TextDatumGetCString(home_result(1));
+	*says = TextDatumGetCString(home_result(2));
+	if (strcmp(database, get_database_name(MyDatabaseId)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("the durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\"",
+						database, snowflake_database),
+				 errhint("Set \"snowflake.database\" to \"%s\" and restart the server. To begin anew in another database, run ALTER DATABASE %s RESET " POINTER " and call snowflake_advance() with the largest ID there is.",
+						 database, quote_identifier(database))));
+	return true;
+}
+
+/*
+ * The row as it is.  Returns false when there is none.
+ */
+static bool
+read_row(char **layout, TimestampTz *epoch, int *node)
+{
+	if (home_run_plain("SELECT layout, epoch, coalesce(node, -1) FROM " TABLE) == 0)
+		return false;
+	*layout = TextDatumGetCString(home_result(1));
+	*epoch = DatumGetTimestampTz(home_result(2));
+	*node = DatumGetInt32(home_result(3));
+	return true;
+}
+
+static bool
+is_other_node(int recorded)
+{
+	return snowflake_node_id != NODE_ID_UNSET && snowflake_node_id != recorded;
+}
+
+void
+record_write(void)
+{
+	char	   *node = snowflake_node_id == NODE_ID_UNSET ? NULL :
+		psprintf("%d", snowflake_node_id);
+	const char *const values[] = {
+		snowflake_layout_text, timestamptz_to_str(snowflake_epoch), node
+	};
+
+	(void) home_run_texts("INSERT INTO " TABLE " (layout, epoch, node)"
+						  " VALUES ($1, $2::timestamptz, $3::integer)"
+						  " ON CONFLICT (only_row) DO UPDATE SET layout = EXCLUDED.layout,"
+						  " epoch = EXCLUDED.epoch, node = EXCLUDED.node",
+						  lengthof(values), values);
+	pg_atomic_write_u32(&shared->mark.to_record, 1);
+}
+
+bool
+record_check(bool has_home, bool accept)
+{
+	char	   *pointer;
+	bool		has_pointer = find_pointer(&pointer);
+	char	   *layout_text;
+	TimestampTz epoch;
+	int			node;
+	Layout		layout;
+	LayoutError error;
+
+	if (!has_home && has_pointer)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("the durable mark is lost: database \"%s\" had it, and now has no extension \"" HOME_EXTENSION "\"",
+						snowflake_database),
+				 errhint("To begin anew, run ALTER DATABASE %s RESET " POINTER " and call snowflake_advance() with the largest ID there is.",
+						 quote_identifier(snowflake_database))));
+	if (!has_home || !read_row(&layout_text, &epoch, &node))
+		return false;
+
+	shared->mark.mark_found = true;
+	if (epoch == snowflake_epoch &&
+		layout_parse(layout_text, &layout, &error) &&
+		layout_equal(&layout, &snowflake_layout))
+	{
+		if (is_other_node(node) || strcmp(pointer, pointer_text()) != 0)
+			pg_atomic_write_u32(&shared->mark.to_record, 1);
+		return true;
+	}
+
+	if (!accept)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("this server has issued IDs with layout \"%s\" and epoch %s, and is now configured with layout \"%s\" and epoch %s",
+						layout_text,
+						pstrdup(timestamptz_to_str(epoch)),
+						snowflake_layout_text,
+						pstrdup(timestamptz_to_str(snowflake_epoch))),
+				 errhint("Configure what is recorded and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().")));
+
+	record_write();
+	ereport(LOG,
+			(errmsg("snowflake goes on with layout \"%s\" and epoch %s",
+					snowflake_layout_text,
+					timestamptz_to_str(snowflake_epoch))));
+	return true;
+}
+
+bool
+record_is_due(void)
+{
+	return pg_atomic_read_u32(&shared->mark.to_record) != 0;
+}
+
+/*
+ * The number that this server issues IDs with may have changed.  That is a
+ * matter of the configuration, and fine, unless the number is another
+ * server's.
+ */
+void
+record_serve(void)
+{
+	char	   *pointer;
+	char	   *layout;
+	TimestampTz epoch;
+	int			node = -1;
+	bool		is_other;
+
+	home_begin("recording layout, epoch and node number");
+	home_run_plain("SET LOCAL synchronous_commit = local");
+	is_other = read_row(&layout, &epoch, &node) && is_other_node(node);
+	if (is_other)
+		home_run("UPDATE " TABLE " SET node = $1",
+				 INT4OID, Int32GetDatum(snowflake_node_id), InvalidOid, (Datum) 0);
+	(void) find_pointer(&pointer);
+	if (strcmp(pointer, pointer_text()) != 0)
+		home_run_plain(psprintf("ALTER DATABASE %s SET " POINTER " = %s",
+								quote_identifier(get_database_name(MyDatabaseId)),
+								quote_literal_cstr(pointer_text())));
+	home_commit();
+	pg_atomic_write_u32(&shared->mark.to_record, 0);
+
+	if (is_other && node >= 0)
+		ereport(LOG,
+				(errmsg("this server has issued snowflake IDs as node %d, and is node %d from now on",
+						node, snowflake_node_id),
+				 errhint("Make sure that no other server is node %d.", snowflake_node_id)));
+}

@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * record.h
+ *		Layout, epoch and node number as recorded beside the durable mark.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_RECORD_H
+#define SNOWFLAKE_RECORD_H
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * For the mark writer, in its transaction.  has_home: the home database has
+ * its extension.
+ */
+
+/*
+ * Raise an ERROR when what is recorded does not allow to issue IDs; with
+ * "accept", record the configuration instead.  Returns false when nothing is
+ * recorded.
+ */
+extern bool record_check(bool has_home, bool accept);
+
+/* Record the configuration. */
+extern void record_write(void);
+
+/* For the services: bring up to date what issuing IDs need not wait for. */
+extern bool record_is_due(void);
+extern void record_serve(void);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_RECORD_H */
