@@ -54,6 +54,7 @@ static const char *const settings[][2] = {
 	{"lock_timeout", "500ms"},
 	{"statement_timeout", "0"}, /* see STATEMENTS_MS */
 	{"transaction_timeout", "0"},	/* from 17 on */
+	{"exit_on_error", "off"},
 	{"default_tablespace", ""},
 	{"default_table_access_method", "heap"},
 	{"timezone", "UTC"},

@@ -62,6 +62,7 @@ sub begin_draws
 			by_statement => 1, sql => $_)
 	} @sql;
 	($home, $app) = map { session($node, $_) } 'home', 'postgres';
+	$_->query_safe(q(SET client_min_messages = 'error')) foreach $home, $app;
 	$app->query_safe(q(SET snowflake.max_wait = '30s'));
 	served('at first');
 	return;
@@ -203,12 +204,12 @@ sub test_process
 	begin_draws($backfill, $segment);
 	flows('killed');
 
-	# A database that lets nobody in: the process cannot start
+	# A database that lets nobody else in
 	$app->query_safe('ALTER DATABASE home ALLOW_CONNECTIONS false');
 	terminate('snowflake services');
-	flows('kept out');
+	flows('closed database');
 	$app->query_safe('ALTER DATABASE home ALLOW_CONNECTIONS true');
-	served('kept out');
+	served('closed database');
 
 	# All connections are used.
 	my $others = start_draw($node, sessions => 40, ids => 1, delay => 100, sql => 'SELECT 1', by_statement => 1);
@@ -274,6 +275,11 @@ sub test_tables
 	$locker->query_safe('ALTER DATABASE home RESET work_mem');
 	dumps('ALTER DATABASE again and again');
 	flows('ALTER DATABASE again and again');
+
+	# What was noted there is taken away.
+	$app->query_safe('ALTER DATABASE home RESET ALL');
+	flows('settings reset');
+	dumps('settings reset');
 
 	# Nobody gets a new lock there before this one.
 	$locker->query_safe('BEGIN; LOCK TABLE pg_db_role_setting');

@@ -147,9 +147,13 @@ sub end_draws
 }
 
 #
-# What an administrator does.  Each returns how it is undone.  "side": it is about
-# nothing that the mark needs, so IDs flow all the while, also when the server
-# is started so.  DDL of others fails with "last".
+# What an administrator does.  Each returns how it is undone.
+#
+#	side	it is about nothing that the mark needs: IDs flow all the while
+#	read	except that it is read at the start: none flow when the server is
+#			started so
+#	last	DDL fails from then on
+#	alone	not with another one, as what is known twice would be lost twice
 #
 my %kinds = (
 	'publication' => { side => 1, do => \&publish },
@@ -170,6 +174,8 @@ my %kinds = (
 		side => 1,
 		do => sub { return hold($_[0], map { "LOCK TABLE $_" } state_tables($_[0])) }
 	},
+	'record locked' =>
+	  { side => 1, read => 1, do => sub { return hold($_[0], 'LOCK TABLE snowflake_home.recorded') } },
 	'mark locked' =>
 	  { do => sub { return hold($_[0], 'ALTER SEQUENCE snowflake_home.mark OWNED BY NONE') } },
 	'database locked' =>
@@ -185,7 +191,22 @@ my %kinds = (
 				'LOCK TABLE pg_db_role_setting IN EXCLUSIVE MODE');
 		}
 	},
+	'settings reset' => {
+		side => 1,
+		alone => 1,
+		do => sub { sql($_[0], 'ALTER DATABASE home RESET ALL', 'postgres'); return sub { return } }
+	},
+	'table emptied' => { side => 1, alone => 1, do => \&empty_table },
 	'tables renamed' => { side => 1, do => \&rename_tables },
+	'record renamed' => {
+		side => 1,
+		read => 1,
+		do => sub {
+			return there_and_back($_[0],
+				'ALTER TABLE snowflake_home.recorded RENAME TO gone',
+				'ALTER TABLE snowflake_home.gone RENAME TO recorded');
+		}
+	},
 	'columns renamed' => {
 		side => 1,
 		do => sub {
@@ -250,7 +271,7 @@ SQL
 	},
 	'errors in another encoding' => { side => 1, do => \&fail_with_umlaut },
 	'disk full' => { side => 1, do => \&fill_disk },
-	'table dropped' => { side => 1, do => \&drop_table });
+	'table dropped' => { side => 1, alone => 1, do => \&drop_table });
 
 sub superuser
 {
@@ -258,7 +279,7 @@ sub superuser
 	return $server->{superuser} //= sql($server, 'SELECT quote_ident(current_user)');
 }
 
-# Those that the process beside the mark writes
+# Those that the process beside the mark alone reads and writes
 sub state_tables
 {
 	my ($server) = @_;
@@ -266,7 +287,7 @@ sub state_tables
 	return split /\n/, sql($server, <<'SQL');
 SELECT c.oid::regclass FROM pg_class AS c
 WHERE relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('snowflake_home', 'snowflake_segments'))
-  AND relkind IN ('r', 'p')
+  AND relkind IN ('r', 'p') AND relname <> 'recorded'
 ORDER BY 1
 SQL
 }
@@ -351,7 +372,7 @@ sub event_triggers
 		map({ "CREATE EVENT TRIGGER hostile_$_ ON $_ EXECUTE FUNCTION public.hostile()" } reverse @events),
 		map { "ALTER EVENT TRIGGER hostile_$_ ENABLE ALWAYS" } @events);
 	terminate_ours($server);
-	$server->{node}->psql('postgres', "SELECT snowflake_segment_create('tag " . ++$tags . q('));
+	$server->{node}->psql('postgres', "SELECT snowflake_segment_create('tag " . ++$tags . "')");
 	return sub {
 		all_or_nothing($server, map({ "DROP EVENT TRIGGER hostile_$_" } @events), 'DROP FUNCTION public.hostile()');
 		return;
@@ -483,6 +504,14 @@ sub fill_disk
 	return sub { unlink $file; return };
 }
 
+sub empty_table
+{
+	my ($server) = @_;
+
+	sql($server, 'TRUNCATE snowflake_home.backfill');
+	return sub { return };
+}
+
 # Without what was in it
 sub drop_table
 {
@@ -580,14 +609,16 @@ sub run_round
 		my @names = sort { ($kinds{$a}{last} // 0) <=> ($kinds{$b}{last} // 0) } @{ $kinds_of{ $server->{name} } };
 
 		$server->{stops} = grep { !$kinds{$_}{side} } @names;
+		$server->{stops_at_start} = $server->{stops} || grep { $kinds{$_}{read} } @names;
 		foreach my $name (@names)
 		{
-			my $heal = eval { $kinds{$name}{do}->($server) };
+			my $is_possible = @names == 1 || !$kinds{$name}{alone};
+			my $heal = $is_possible && eval { $kinds{$name}{do}->($server) };
 
 			# where it is at odds with another one
 			if (!$heal)
 			{
-				note "$server->{name}, $name: $@";
+				note "$server->{name}, $name: $@" if $is_possible;
 				push @{ $queue{kinds} }, $name;
 				next;
 			}
@@ -610,7 +641,7 @@ sub run_round
 		$done{$hit}++;
 		$faults++ if $hit ne 'nothing';
 	}
-	flow('after the hit', grep { !$_->{stops} } @servers);
+	flow('after the hit', grep { !$_->{ $_->{back} ? 'stops_at_start' : 'stops' } } @servers);
 
 	foreach (reverse @applied)
 	{
