@@ -208,8 +208,8 @@ reset_recorded(const char *database, const char *role)
 }
 
 /*
- * Are layout and epoch those recorded with the durable mark?  See record() in
- * mark.c.
+ * Are layout and epoch those recorded with the durable mark?  By what all
+ * databases can see of it, see record.c.
  */
 static void
 check_layout(CheckState *state)
@@ -240,8 +240,8 @@ check_layout(CheckState *state)
 	if (database == NULL)
 	{
 		if (shared != NULL && mark_is_open())
-			check_row(state, "error",
-					  psprintf("Layout and epoch are not recorded with the durable mark any more, so that no ID could be drawn after a restart. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
+			check_row(state, "warning",
+					  psprintf("It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
 							   quote_identifier(snowflake_database),
 							   quote_literal_cstr(psprintf("%s since %s",
 														   snowflake_layout_text,

@@ -9,8 +9,9 @@
  * wait or hang with no harm to this.  Of the lease it takes over what is
  * offered in shared memory.
  *
- * The first start in the life of the server reads the mark at once.  Later ones
- * wait until something is asked for before they connect.
+ * It reads the mark at its start.  Where it could not connect, it tries again
+ * when something is asked for, so that a home database that cannot be reached
+ * does not fill the log of an idle server.
  *
  * Locking: see shmem.h.  No lock of ours is held while anything is read,
  * written or committed.
@@ -364,14 +365,13 @@ snowflake_mark_writer_main(Datum arg)
 {
 	Worker	   *me = &shared->mark_writer;
 	int64		retry_at = worker_begin(me);	/* on the steady clock */
-	bool		is_first = !me->started;
+	bool		is_first = retry_at == 0;
 	bool		is_connected = false;
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
 												  "snowflake mark writer",
 												  ALLOCSET_DEFAULT_SIZES);
 	bool		asked = false;
 
-	me->started = true;
 	for (;;)
 	{
 		long		pause_ms = -1;

@@ -190,16 +190,17 @@ record_serve(void)
 	char	   *layout;
 	TimestampTz epoch;
 	int			node = -1;
+	bool		has_row;
 	bool		is_other;
 
 	home_begin("recording layout, epoch and node number");
 	home_run_plain("SET LOCAL synchronous_commit = local");
-	is_other = read_row(&layout, &epoch, &node) && is_other_node(node);
+	has_row = home_exists() && read_row(&layout, &epoch, &node);
+	is_other = has_row && is_other_node(node);
 	if (is_other)
 		home_run("UPDATE " TABLE " SET node = $1",
 				 INT4OID, Int32GetDatum(snowflake_node_id), InvalidOid, (Datum) 0);
-	(void) find_pointer(&pointer);
-	if (strcmp(pointer, pointer_text()) != 0)
+	if (has_row && (!find_pointer(&pointer) || strcmp(pointer, pointer_text()) != 0))
 		home_run_plain(psprintf("ALTER DATABASE %s SET " POINTER " = %s",
 								quote_identifier(get_database_name(MyDatabaseId)),
 								quote_literal_cstr(pointer_text())));

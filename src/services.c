@@ -7,8 +7,8 @@
  * None of it can keep the mark writer from its work, and so no session from
  * drawing IDs; with a leased number, for as long as the lease holds.
  *
- * It connects to the home database when that is needed, and sleeps without a
- * timeout where nothing is asked of it and no registry is used.
+ * It sleeps without a timeout where nothing is asked of it and no registry is
+ * used.
  *
  * Locking: none of its own; see shmem.h.
  *
@@ -242,20 +242,16 @@ snowflake_services_main(Datum arg)
 	segment_begin();
 	for (;;)
 	{
-		int64		due;
+		int64		due = PG_INT64_MAX;
 		long		pause_ms = -1;
 
 		MemoryContextSwitchTo(context);
 		is_asked |= worker_take_request(me);
 		lease_settle();
-		due = next_due();
 
 		/* after it has failed to, only for somebody */
-		if (!is_connected && (links_are_used() || (is_asked && due != PG_INT64_MAX)))
+		if (!is_connected && (is_asked || links_are_used()))
 			due = connect_at;
-		else if (!is_connected)
-			due = PG_INT64_MAX;
-
 		if (!is_connected && due <= clock_read_steady())
 		{
 			worker_connect(me);

@@ -304,6 +304,7 @@ worker_begin(Worker *worker)
 	pg_atomic_write_u32(&worker->proc, (uint32) MyProcNumber);
 	pg_memory_barrier();		/* see worker_ask() */
 
+	worker->started = true;
 	if (!worker->connecting)
 		return 0;
 	worker->connecting = false;

@@ -70,8 +70,8 @@ extern void worker_register(const char *name, const char *function);
 
 /*
  * At its start, and to connect to the home database.  The latter does not
- * return when it cannot; then the worker starts again, and the former returns
- * a time of the steady clock, not to be tried again before.
+ * return when it cannot; then the worker starts again, and the former returns a
+ * time of the steady clock, not to be tried again before; else 0.
  */
 extern int64 worker_begin(Worker *worker);
 extern void worker_connect(Worker *worker);

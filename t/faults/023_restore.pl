@@ -48,11 +48,7 @@ my $table = 'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), 
   . 'server text DEFAULT current_setting(\'cluster_name\'))';
 my $insert = 'INSERT INTO t DEFAULT VALUES RETURNING id';
 my $mark = 'SELECT last_value FROM snowflake_home.mark';
-my $recorded = <<'SQL';
-SELECT c FROM pg_db_role_setting s, unnest(s.setconfig) c
-WHERE c LIKE 'snowflake.recorded=%'
-  AND s.setdatabase = (SELECT oid FROM pg_database WHERE datname = 'postgres')
-SQL
+my $recorded = 'SELECT layout, epoch, node FROM snowflake_home.recorded';
 
 #
 # What the parts share

@@ -23,24 +23,29 @@ autovacuum = off
 checkpoint_timeout = 1h
 snowflake.reserve_window = '500ms'
 CONF
-my $worker = worker_pid($node);
+my @workers = (worker_pid($node), services_pid($node));
 
 sub wal_position
 {
 	return $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
 }
 
-# What the worker has used: CPU time in ticks, and how often it was on the CPU.
+# What the workers have used: CPU time in ticks, and how often they were on the
+# CPU.
 sub worker_use
 {
-	my @stat = split / /, slurp_file("/proc/$worker/stat") =~ s/^.*\) //r;
-	my @switches = slurp_file("/proc/$worker/status") =~ /ctxt_switches:\s*(\d+)/g;
+	my %use = (asleep => 1, ticks => 0, switches => 0);
 
-	return {
-		state => $stat[0],
-		ticks => $stat[11] + $stat[12],
-		switches => $switches[0] + $switches[1]
-	};
+	foreach my $pid (@workers)
+	{
+		my @stat = split / /, slurp_file("/proc/$pid/stat") =~ s/^.*\) //r;
+		my @switches = slurp_file("/proc/$pid/status") =~ /ctxt_switches:\s*(\d+)/g;
+
+		$use{asleep} = 0 unless $stat[0] eq 'S';
+		$use{ticks} += $stat[11] + $stat[12];
+		$use{switches} += $switches[0] + $switches[1];
+	}
+	return \%use;
 }
 
 # The same, once it has done what there was to do.
@@ -54,8 +59,8 @@ sub wait_idle
 
 			sleep 1;
 			$use = worker_use();
-			return $use->{switches} == $before && $use->{state} eq 'S';
-		}) or die "the worker does not come to rest\n";
+			return $use->{switches} == $before && $use->{asleep};
+		}) or die "the workers do not come to rest\n";
 	return $use;
 }
 
@@ -64,13 +69,13 @@ $node->safe_psql('postgres', 'SELECT count(snowflake_nextval()) FROM generate_se
 $node->safe_psql('postgres', 'CHECKPOINT');
 my $use = wait_idle();
 my $wal = wal_position();
-note "idle: WAL at $wal, worker $use->{ticks} ticks, $use->{switches} switches";
+note "idle: WAL at $wal, workers $use->{ticks} ticks, $use->{switches} switches";
 sleep $idle;
 my $after = worker_use();
 is(wal_position(), $wal, "idle for $idle s: no WAL");
-is($after->{ticks}, $use->{ticks}, 'no CPU time of the worker');
-is($after->{switches}, $use->{switches}, 'which was not woken up');
-is(worker_pid($node), $worker, 'and is the same');
+is($after->{ticks}, $use->{ticks}, 'no CPU time of the workers');
+is($after->{switches}, $use->{switches}, 'which were not woken up');
+is_deeply([ worker_pid($node), services_pid($node) ], \@workers, 'and are the same');
 
 # idle in a session that has drawn an ID, and reads its statistics, too
 my $session = session($node);

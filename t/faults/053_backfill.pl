@@ -87,9 +87,9 @@ foreach my $fault (
 	}
 	elsif ($fault eq 'the worker ends')
 	{
-		my $pid = worker_pid($node);
+		my $pid = services_pid($node);
 		$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
-		worker_pid($node, $pid);
+		services_pid($node, $pid);
 	}
 	elsif ($fault eq 'kill -9 of the postmaster')
 	{
@@ -189,16 +189,16 @@ $node->safe_psql('postgres', sprintf $restore, 'NULL');
 $blocker->query_safe('BEGIN; LOCK TABLE snowflake_home.backfill');
 is($node->safe_psql('postgres', "SELECT snowflake_backfill('2020-02-01 00:00:01+00') > 0"), 't', 'the worker waits: other milliseconds go on');
 my $waiter = start_sql($node, "SELECT snowflake_backfill('2020-03-01+00') > 0");
-$node->poll_query_until('postgres', "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'")
+$node->poll_query_until('postgres', "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE backend_type = 'snowflake services'")
   or die "the worker waits for no lock\n";
 # (it looks around now and then)
 wait_for(sub {
 	$error = error_of($node, "SET snowflake.max_wait = '200ms'; SELECT snowflake_backfill('2020-03-01+00')");
-	return $error->{detail} =~ /waits for/;
+	return $error->{detail} =~ /waits for|lock timeout/;
 });
 is($error->{sqlstate}, '55000', 'who needs more waits for max_wait');
 is($error->{message}, 'cannot backfill a snowflake ID: its sequence number could not be made durable', 'and gets an error');
-like($error->{detail}, qr/The background worker, PID \d+, is at work on it in database "postgres" and waits for Lock: relation\. Waited for "snowflake.max_wait", 200 ms\./, 'that says what is waited for');
+like($error->{detail}, qr/(?:PID \d+, is at work on it in database "postgres" and waits for Lock: relation|failed in database "postgres": canceling statement due to lock timeout)\. Waited for "snowflake.max_wait", 200 ms\./, 'that says what is waited for');
 is(error_of($node, "SET statement_timeout = '100ms'; SELECT snowflake_backfill('2020-03-01+00')")->{sqlstate}, '57014', 'or is cancelled');
 is(error_of($node, "SET statement_timeout = '100ms'; " . sprintf $restore, 77)->{sqlstate}, '57014', 'so is the restoring of a dump');
 $blocker->query_safe('ROLLBACK');

@@ -49,9 +49,9 @@ sub new_server
 		$conf, %opts);
 	if (defined $clock)
 	{
-		my $worker = worker_pid($node);
-		$node->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
-		worker_pid($node, $worker);
+		my $services = services_pid($node);
+		$node->safe_psql('postgres', "SELECT pg_terminate_backend($services)");
+		services_pid($node, $services);
 		set_clock($node, $clock);
 		set_proxy($proxy, 'pass');
 	}

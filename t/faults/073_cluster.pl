@@ -453,10 +453,11 @@ sub server_stopped
 sub worker_killed
 {
 	my $server = choose();
-	my $pid = worker_pid($server->{node});
+	my $which = rand() < 0.5 ? \&worker_pid : \&services_pid;
+	my $pid = $which->($server->{node});
 
 	kill 'KILL', $pid;
-	return (0, sub { worker_pid($server->{node}, $pid) });
+	return (0, sub { $which->($server->{node}, $pid) });
 }
 
 # Both go on from the same lease, which has not run out, and one of them cannot

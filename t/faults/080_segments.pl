@@ -105,7 +105,7 @@ BEGIN
     LOOP
         PERFORM pg_stat_clear_snapshot();
         EXIT WHEN EXISTS (SELECT FROM pg_stat_activity
-                          WHERE backend_type = 'snowflake mark writer' AND wait_event_type = 'Lock');
+                          WHERE backend_type = 'snowflake services' AND wait_event_type = 'Lock');
         ASSERT clock_timestamp() < now() + interval '3 min', 'the worker waits for no lock';
         PERFORM pg_sleep(0.01);
     END LOOP;
@@ -289,9 +289,9 @@ my %faults = (
 	'kill -9 of all' => sub { kill9_postmaster($_[0], all => 1) },
 	'immediate shutdown' => sub { $_[0]->stop('immediate') },
 	'kill -9 of a backend' => sub { kill 'KILL', busy_backend($_[0]) },
-	'kill -9 of the worker' => sub { kill 'KILL', worker_pid($_[0]) },
+	'kill -9 of the worker' => sub { kill 'KILL', services_pid($_[0]) },
 	'the worker terminated' => sub {
-		my $worker = worker_pid($_[0]);
+		my $worker = services_pid($_[0]);
 		kill 'TERM', $worker;
 	});
 
@@ -329,13 +329,13 @@ $tests{crashes} = sub {
 			}
 			is($early, 0, 'at all times max_id is not below a number that was issued');
 
-			my $worker = worker_pid($node);
+			my $worker = services_pid($node);
 			$faults{$name}->($node);
 			my $lives = $name =~ /backend|worker/;
 			if ($lives)
 			{
 				# no longer those from before
-				worker_pid($node, $worker);
+				services_pid($node, $worker);
 				wait_drawn($draw, 200);
 			}
 			stop_draw($draw);
@@ -425,7 +425,7 @@ $tests{waits} = sub {
 	wait_next($node, $_) foreach qw(locked other);
 
 	# The worker is away.
-	my $worker = worker_pid($node);
+	my $worker = services_pid($node);
 	kill 'STOP', $worker;
 	foreach my $command ("create('away')", "alter('other', step => 99)", "drop('other')")
 	{
@@ -528,10 +528,10 @@ $tests{steps} = sub {
 	my $clock = 0;
 
 	# Up to PostgreSQL 15 libfaketime does not reach the first worker.
-	my $worker = worker_pid($node);
+	my $worker = services_pid($node);
 	kill 'TERM', $worker;
 	create($node, 'leaf', 100);
-	isnt(worker_pid($node), $worker, 'another worker');
+	isnt(services_pid($node), $worker, 'another worker');
 
 	# Let the next segment be fetched so many seconds after the last one: draw
 	# what is left of the buffer in use, and a tenth of the other.  Returns how
@@ -631,13 +631,19 @@ $tests{databases} = sub {
 
 	# An idle server.  What reads a catalog first may mark its pages.
 	$node->safe_psql('postgres', 'SELECT FROM pg_stat_snowflake_segments; CHECKPOINT');
-	my $worker = worker_pid($node);
+	my $worker = services_pid($node);
 	my $look = sub {
 		return $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()') . ' ' . join ' ',
 		  slurp_file("/proc/$worker/status") =~ /ctxt_switches:\s*(\d+)/g;
 	};
-	$look->();
 	my $before = $look->();
+	wait_for(sub {
+		my $last = $before;
+
+		sleep 1;
+		$before = $look->();
+		return $before eq $last;
+	}) or die "the services do not come to rest\n";
 	$session->query_safe("SELECT snowflake_segment_nextval('renamed'); SELECT FROM pg_stat_snowflake_segments");
 	sleep 7;
 	is($look->(), $before, 'idle, and drawing from memory: no WAL, and the worker sleeps');

@@ -303,12 +303,12 @@ sub test_together
 	foreach (1 .. 3)
 	{
 		set_proxy($one->{proxy}, 'delay 200');
-		my $worker = worker_pid($one->{node});
+		my $worker = services_pid($one->{node});
 		take($one, 'together', 1000);
 		my $psql = start_sql($one->{node}, "SET snowflake.max_wait = '10s'; SELECT snowflake_segment_create('made$_')");
 		usleep(100_000);
 		$one->{node}->safe_psql('postgres', "SELECT pg_terminate_backend($worker)");
-		worker_pid($one->{node}, $worker);
+		services_pid($one->{node}, $worker);
 		my $error = psql_error((finish_sql($psql))[1]);
 		like("$error->{sqlstate}: $error->{message}", qr/^: $|^57P01: could not create segment tag "made$_": the background worker has ended$/,
 			'the worker is ended: a command');

@@ -436,23 +436,23 @@ sub server_killed
 sub backend_killed
 {
 	my $server = choose();
-	my $worker = worker_pid($server->{node});
+	my $worker = services_pid($server->{node});
 	my $pid = busy_backend($server->{node});
 
 	crashes($server);
 	kill 'KILL', $pid;
-	worker_pid($server->{node}, $worker);
+	services_pid($server->{node}, $worker);
 	return (0, sub { });
 }
 
 sub worker_killed
 {
 	my $server = choose();
-	my $pid = worker_pid($server->{node});
+	my $pid = services_pid($server->{node});
 
 	crashes($server);
 	kill 'KILL', $pid;
-	worker_pid($server->{node}, $pid);
+	services_pid($server->{node}, $pid);
 	return (0, sub { });
 }
 

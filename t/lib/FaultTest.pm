@@ -34,8 +34,8 @@ our @EXPORT = qw(
   new_ledger
   try_sql
   busy_backend
-  worker_pid
   services_pid
+  worker_pid
   hostile_settings
   postmaster_pid
   server_processes
@@ -561,33 +561,21 @@ $$
 SQL
 use constant THAW_MARK => 'ALTER SEQUENCE snowflake_home.mark NO MAXVALUE';
 
-# The process that writes the mark; when $not is given, another one than that.
-# Waits for it.
-sub worker_pid
-{
-	my ($node, $not) = @_;
-
-	return pid_of($node, 'snowflake mark writer', $not);
-}
-
-# The same of the process that does all else.
-sub services_pid
-{
-	my ($node, $not) = @_;
-
-	return pid_of($node, 'snowflake services', $not);
-}
-
+# The process that writes the mark, and the one of the services; when $not is
+# given, another one than that.  Waits for it.
 sub pid_of
 {
 	my ($node, $type, $not) = @_;
 
 	$not //= 0;
 	return wait_sql($node, $type, <<SQL);
-SELECT pid FROM pg_stat_activity
-WHERE backend_type = '$type' AND pid <> $not
+SELECT pid FROM pg_stat_activity WHERE backend_type = '$type' AND pid <> $not
 SQL
 }
+
+sub worker_pid { return pid_of($_[0], 'snowflake mark writer', $_[1]); }
+
+sub services_pid { return pid_of($_[0], 'snowflake services', $_[1]); }
 
 # Settings that a database or a role may have, and that statements of ours would
 # mean or do something else with, as pairs; those that this server knows.

@@ -123,11 +123,12 @@ sub forget_mark
 	my ($node) = @_;
 
 	$node->safe_psql('postgres', <<'SQL');
-ALTER DATABASE postgres RESET snowflake.recorded;
 SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake_home') AS found \gset
 \if :found
 SELECT setval('snowflake_home.mark', 0, false);
+DELETE FROM snowflake_home.recorded;
 \endif
+ALTER DATABASE postgres RESET snowflake.recorded;
 SQL
 	return;
 }
