@@ -163,6 +163,15 @@ ORDER BY 1
 SQL
 }
 
+sub drop_tables
+{
+	$home->query_safe('DROP EXTENSION IF EXISTS snowflake_segments CASCADE');
+	$home->query_safe("ALTER EXTENSION snowflake_home DROP TABLE $_; DROP TABLE $_ CASCADE")
+	  foreach our_tables();
+	is(join(' ', our_tables()), '', 'the tables are dropped');
+	return;
+}
+
 #
 # The process is stopped, terminated, kept out
 #
@@ -330,12 +339,7 @@ SQL
 	$home->query_safe('ALTER TABLE snowflake_home.other RENAME TO backfill');
 	served('renamed, terminated');
 
-	foreach my $table (@tables)
-	{
-		my $extension = $table =~ s/\..*//r;
-		$home->query_safe("ALTER EXTENSION $extension DROP TABLE $table; DROP TABLE $table CASCADE");
-	}
-	is(join(' ', our_tables()), '', 'the tables are dropped');
+	drop_tables();
 	flows('dropped');
 	terminate('snowflake services');
 	flows('dropped, terminated');
@@ -525,11 +529,7 @@ CONF
 	$locker->quit;
 	is(wait_number($node), $number, 'it is the same number all the while');
 
-	foreach my $table (our_tables())
-	{
-		my $extension = $table =~ s/\..*//r;
-		$home->query_safe("ALTER EXTENSION $extension DROP TABLE $table; DROP TABLE $table CASCADE");
-	}
+	drop_tables();
 	flows('leased, dropped');
 	terminate('snowflake services');
 	flows('leased, dropped, terminated');
