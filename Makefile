@@ -11,6 +11,7 @@ OBJS = \
 	src/alarm.o \
 	src/backfill.o \
 	src/check.o \
+	src/check_replication.o \
 	src/check_segments.o \
 	src/check_tables.o \
 	src/clock.o \
@@ -29,6 +30,8 @@ OBJS = \
 	src/generator.o \
 	src/generator_funcs.o \
 	src/home.o \
+	src/home_guard.o \
+	src/instance.o \
 	src/key.o \
 	src/key_formats.o \
 	src/key_funcs.o \

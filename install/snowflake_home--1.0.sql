@@ -38,6 +38,7 @@ COMMENT ON TABLE snowflake_home.backfill IS
 'sequence numbers below "used" may be in IDs of snowflake_backfill(), in the time units of a stretch (2^22 units); -1 stands for any stretch';
 
 CREATE TABLE snowflake_home.lease (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     node integer NOT NULL,
     deadline bigint NOT NULL,
     mark bigint NOT NULL,
@@ -51,3 +52,37 @@ COMMENT ON TABLE snowflake_home.lease IS
 
 -- the token is a secret
 REVOKE ALL ON snowflake_home.lease FROM PUBLIC;
+
+--
+-- A publication FOR ALL TABLES in the home database has these tables too.  So
+-- each has a primary key, without which nothing could be deleted once it is
+-- published; and two triggers, so that the rows of another server do not take
+-- the place of this server's.
+--
+CREATE FUNCTION snowflake_home.discard()
+RETURNS trigger
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'snowflake_home_discard';
+
+COMMENT ON FUNCTION snowflake_home.discard() IS
+'trigger that discards what logical replication writes to a table, and refuses to truncate it';
+
+REVOKE ALL ON FUNCTION snowflake_home.discard() FROM PUBLIC;
+
+CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON snowflake_home.recorded
+    FOR EACH ROW EXECUTE FUNCTION snowflake_home.discard();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON snowflake_home.recorded
+    FOR EACH STATEMENT EXECUTE FUNCTION snowflake_home.discard();
+ALTER TABLE snowflake_home.recorded ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;
+
+CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON snowflake_home.backfill
+    FOR EACH ROW EXECUTE FUNCTION snowflake_home.discard();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON snowflake_home.backfill
+    FOR EACH STATEMENT EXECUTE FUNCTION snowflake_home.discard();
+ALTER TABLE snowflake_home.backfill ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;
+
+CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON snowflake_home.lease
+    FOR EACH ROW EXECUTE FUNCTION snowflake_home.discard();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON snowflake_home.lease
+    FOR EACH STATEMENT EXECUTE FUNCTION snowflake_home.discard();
+ALTER TABLE snowflake_home.lease ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;

@@ -655,6 +655,7 @@ static const struct
 	{"mark", check_mark},
 	{"slots", check_slots},
 	{"segments", check_segments},
+	{"replication", check_replication},
 	{"other_extension", check_other_extension},
 	{"tables", check_tables}
 };

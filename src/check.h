@@ -52,6 +52,9 @@ extern void check_tables(CheckState *state);
 /* The segments of numbers. */
 extern void check_segments(CheckState *state);
 
+/* What logical replication does in the home database. */
+extern void check_replication(CheckState *state);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_CHECK_H */

@@ -12,6 +12,7 @@
 #define SNOWFLAKE_COMPAT_H
 
 #include "catalog/pg_class.h"
+#include "replication/origin.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
@@ -106,6 +107,20 @@ compat_CreateWaitEventSet(ResourceOwner resowner, int nevents)
 #define INTERVAL_NOT_FINITE(i) ((void) (i), false)
 
 #endif							/* PG_VERSION_NUM < 170000 */
+
+/* Does this session replay changes of another server? */
+static inline bool
+session_has_origin(void)
+{
+#if PG_VERSION_NUM < 190000
+	return replorigin_session_origin != InvalidRepOriginId;
+#else
+	return replorigin_xact_state.origin != InvalidReplOriginId;
+#endif
+}
+
+/* Can a publication have sequences, and a subscription write them? */
+#define HAVE_PUBLISHED_SEQUENCES (PG_VERSION_NUM >= 190000)
 
 /*
  * SIGNAL_ARGS_PASSED is what a signal handler hands to another one: all of its

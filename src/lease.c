@@ -21,7 +21,8 @@
  *	2. they offer it to the mark writer, which raises the words to the limit so
  *	   far, and to the floor: of what could be issued with the old number,
  *	   nothing is left;
- *	3. the mark writer publishes the number, and after it a limit for it;
+ *	3. the mark writer publishes the number with its floor and mark, and after
+ *	   it a limit for it;
  *	4. when it has taken the offer, the services set the new deadline.
  *
  * So no ID has the old number and a time above the old limit, nor the new
@@ -38,8 +39,6 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
@@ -47,7 +46,6 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "storage/fd.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -58,6 +56,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
+#include "instance.h"
 #include "lease.h"
 #include "mark.h"
 #include "utf8.h"
@@ -65,8 +64,16 @@
 
 #define TABLE		HOME_EXTENSION ".lease"
 
-/* How the kernel names this boot of the machine. */
-#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+/*
+ * Of the number that is offered to the mark writer: the deadline once it is
+ * taken, 0 for none; and the number so far, for the log.  Not in shared memory,
+ * as the next process could not tell whether the offer was made.
+ */
+static struct
+{
+	int64		deadline;
+	int			before;
+}			offered;
 
 bool
 lease_is_valid(void)
@@ -179,42 +186,6 @@ lease_wait(uint64 time, Wait *wait)
  */
 
 /*
- * What this server is: not the same for a copy of its data directory, nor
- * after the machine was booted, nor after a promotion or a recovery to an
- * earlier time.  '' where that cannot be known, which is the same as nothing.
- */
-const char *
-lease_instance(void)
-{
-	static char *instance = NULL;
-	char		boot_id[64];
-	struct stat st;
-	FILE	   *file;
-
-	if (instance != NULL)
-		return instance;
-
-	file = AllocateFile(BOOT_ID_FILE, "r");
-	if (file == NULL)
-		return "";
-	if (fgets(boot_id, sizeof(boot_id), file) == NULL)
-		boot_id[0] = '\0';
-	FreeFile(file);
-	boot_id[strcspn(boot_id, "\n")] = '\0';
-	if (boot_id[0] == '\0' || stat(DataDir, &st) != 0)
-		return "";
-
-	instance = MemoryContextStrdup(TopMemoryContext,
-								   psprintf("boot %s, device %llu, inode %llu, timeline %u, %s",
-											boot_id,
-											(unsigned long long) st.st_dev,
-											(unsigned long long) st.st_ino,
-											GetWALInsertionTimeLine(),
-											DataDir));
-	return instance;
-}
-
-/*
  * The secret of this start of the server, by which the registry knows it.
  */
 const char *
@@ -294,17 +265,20 @@ remember(const Grant *grant)
 {
 	if (!home_exists())
 		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
-	home_run_plain("DELETE FROM " TABLE);
-	home_run_plain(psprintf("INSERT INTO " TABLE " (node, deadline, mark, floor, token, instance)"
-							" VALUES (%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s)",
-							grant->node, grant->deadline, grant->mark, grant->floor,
-							quote_literal_cstr(grant->token),
-							quote_literal_cstr(lease_instance())));
+	if (home_run_plain(psprintf("INSERT INTO " TABLE " (node, deadline, mark, floor, token, instance)"
+								" VALUES (%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s)"
+								" ON CONFLICT (only_row) DO UPDATE SET (node, deadline, mark, floor, token, instance)"
+								" = ROW (EXCLUDED.node, EXCLUDED.deadline, EXCLUDED.mark, EXCLUDED.floor, EXCLUDED.token, EXCLUDED.instance)",
+								grant->node, grant->deadline, grant->mark, grant->floor,
+								quote_literal_cstr(grant->token),
+								quote_literal_cstr(instance_text()))) != 1)
+		elog(ERROR, "could not write to " TABLE);
 }
 
 static void
 note_remembered(const Grant *grant)
 {
+	shared->lease.remembered_node = grant->node;
 	shared->lease.remembered_deadline = grant->deadline;
 	strlcpy(shared->lease.remembered_token, grant->token,
 			sizeof(shared->lease.remembered_token));
@@ -332,7 +306,8 @@ lease_remember(void)
 	current_grant(&grant);
 	(void) mark_last_time(&last);
 	if (grant.node < 0 || grant.deadline == 0 ||
-		(strcmp(lease->remembered_token, lease->known_token) == 0 &&
+		(grant.node == lease->remembered_node &&
+		 strcmp(lease->remembered_token, lease->known_token) == 0 &&
 		 (last == lease->remembered_last ||
 		  grant.deadline - lease->remembered_deadline <
 		  LEASE_TTL_US / 4)))
@@ -371,6 +346,20 @@ lease_remember_at_exit(void)
 }
 
 /*
+ * Is a number offered to the mark writer that it has not taken yet?  Where not,
+ * number, floor and mark stay until one is.
+ */
+bool
+lease_is_offered(void)
+{
+	bool		is_offered = pg_atomic_read_u32(&shared->lease.offered) !=
+		pg_atomic_read_u32(&shared->lease.taken);
+
+	pg_memory_barrier();
+	return is_offered;
+}
+
+/*
  * The mark writer goes on with another number.  Called while nothing is
  * offered.
  */
@@ -379,24 +368,14 @@ offer(const Grant *grant)
 {
 	Lease	   *lease = &shared->lease;
 
-	lease->offer.before = (int) pg_atomic_read_u32(&lease->node);
 	lease->offer.node = grant->node;
 	lease->offer.floor = grant->floor;
 	lease->offer.mark = grant->mark;
-	lease->offer_deadline = grant->deadline;
+	offered.before = (int) pg_atomic_read_u32(&lease->node);
+	offered.deadline = grant->deadline;
 	pg_write_barrier();
 	pg_atomic_write_u32(&lease->offered, pg_atomic_read_u32(&lease->offered) + 1);
 	worker_wake(&shared->mark_writer);
-}
-
-bool
-lease_is_offered(void)
-{
-	bool		offered = pg_atomic_read_u32(&shared->lease.offered) !=
-		pg_atomic_read_u32(&shared->lease.taken);
-
-	pg_read_barrier();
-	return offered;
 }
 
 /*
@@ -405,21 +384,20 @@ lease_is_offered(void)
 void
 lease_settle(void)
 {
-	Lease	   *lease = &shared->lease;
-	int64		deadline = lease->offer_deadline;
-	int			before = lease->offer.before;
-	int			node = lease->offer.node;
+	int64		deadline = offered.deadline;
+	int			node;
 
 	if (deadline == 0 || lease_is_offered())
 		return;
-	lease->offer_deadline = 0;
-	pg_atomic_write_u64(&lease->deadline, (uint64) deadline);
+	offered.deadline = 0;
+	pg_atomic_write_u64(&shared->lease.deadline, (uint64) deadline);
 	ConditionVariableBroadcast(&shared->mark_writer.changed);
+	node = lease_node();
 	ereport(LOG,
-			(before < 0 || before == node ?
+			(offered.before < 0 || offered.before == node ?
 			 errmsg("this server has leased the snowflake node number %d", node) :
 			 errmsg("this server has leased the snowflake node number %d and is no longer node %d",
-					node, before)));
+					node, offered.before)));
 }
 
 /*
@@ -443,7 +421,6 @@ lease_take(const Grant *grant)
 
 		/* with the number so far it is over, whatever fails from here on */
 		pg_atomic_write_u64(&lease->deadline, 0);
-		lease->offer_deadline = 0;
 
 		/* the floor of the number is that from when it was given */
 		if (grant->node == lease->recalled_node)
@@ -453,7 +430,6 @@ lease_take(const Grant *grant)
 		remember(&taken);
 		home_commit();
 		note_remembered(&taken);
-		lease->floor = taken.floor;
 		strlcpy(lease->known_token, taken.token, sizeof(lease->known_token));
 		offer(&taken);
 	}
@@ -475,7 +451,7 @@ lease_lose(const char *reason, const char *hint)
 	uint64		left_out;
 
 	pg_atomic_write_u64(&shared->lease.deadline, 0);
-	shared->lease.offer_deadline = 0;
+	offered.deadline = 0;
 	lease_note_error(reason, hint);
 
 	is_due = alarm_is_due(ALARM_REGISTRY, &left_out);
@@ -518,7 +494,7 @@ lease_recall(void)
 	begin("reading the lease of the node number");
 	if (home_exists() &&
 		home_run("SELECT node, deadline, mark, floor, token::text, instance = $1 FROM " TABLE,
-				 TEXTOID, CStringGetTextDatum(lease_instance()),
+				 TEXTOID, CStringGetTextDatum(instance_text()),
 				 InvalidOid, (Datum) 0) > 0)
 	{
 		grant.node = DatumGetInt32(home_result(1));
@@ -527,7 +503,7 @@ lease_recall(void)
 		grant.floor = DatumGetInt64(home_result(4));
 		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
 				sizeof(lease->recalled_token));
-		is_ours = DatumGetBool(home_result(6)) && lease_instance()[0] != '\0' &&
+		is_ours = DatumGetBool(home_result(6)) && instance_text()[0] != '\0' &&
 			lease_fits(grant.node);
 		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;

@@ -80,7 +80,6 @@ typedef struct Grant
 } Grant;
 
 /* What this server says of itself: see lease.c. */
-extern const char *lease_instance(void);
 extern const char *lease_token(void);
 
 extern int	lease_held(const char **token);

@@ -25,6 +25,7 @@
 
 #include "alarm.h"
 #include "clock.h"
+#include "instance.h"
 #include "lease.h"
 #include "lease_fetch.h"
 
@@ -129,7 +130,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	values[2] = held_token[0] == '\0' ? NULL : held_token;
 	values[3] = psprintf(INT64_FORMAT,
 						 Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0));
-	values[4] = lease_instance();
+	values[4] = instance_text();
 	values[5] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
 	registry.lease_ttl = LEASE_TTL_US;
 	values[6] = psprintf(INT64_FORMAT, registry.lease_ttl);

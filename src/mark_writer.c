@@ -35,6 +35,7 @@
 
 #include "clock.h"
 #include "home.h"
+#include "home_guard.h"
 #include "lifetime.h"
 #include "mark.h"
 #include "mark_writer.h"
@@ -172,9 +173,11 @@ take_lease(void)
 		pg_read_barrier();
 		raise_words(Max(Max(pg_atomic_read_u64(&state->limit),
 							mark_to_time(lease->offer.floor, true)), 1));
+		pg_memory_barrier();
+		lease->floor = lease->offer.floor;
 		pg_atomic_write_u64(&lease->mark, (uint64) lease->offer.mark);
 		pg_atomic_write_u32(&lease->node, (uint32) lease->offer.node);
-		pg_write_barrier();
+		pg_memory_barrier();
 		if (mark_is_open())
 			publish(mark);
 		pg_memory_barrier();
@@ -251,6 +254,7 @@ recover(bool asked, bool accept)
 		}
 		set_up_home();
 	}
+	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;
 	if (record_is_due())

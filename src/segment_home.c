@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
+#include "home_guard.h"
 #include "segment.h"
 #include "segment_fetch.h"
 
@@ -100,6 +101,7 @@ serve_at_home(void)
 						 shared->segments.command.kind == SEGMENT_CREATE);
 	if (schema != NULL)
 	{
+		home_guard_extension(SEGMENT_EXTENSION, schema);
 		nrows = run_at_home(&sent, schema);
 		MemoryContextSwitchTo(caller);
 		if (kind == FETCH_COMMAND)

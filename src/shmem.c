@@ -107,6 +107,7 @@ shmem_startup(void)
 		pg_atomic_init_u32(&shared->lease.taken, 0);
 		pg_atomic_init_u64(&shared->lease.clock_offset, 0);
 		shared->lease.recalled_node = -1;
+		shared->lease.remembered_node = -1;
 
 		memset(&shared->backfill, 0, sizeof(Backfill));
 		shared->backfill.segment = DSM_HANDLE_INVALID;

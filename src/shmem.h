@@ -247,14 +247,17 @@ typedef struct Lease
 	pg_atomic_uint32 taken;
 	struct
 	{
-		int			before;		/* the number so far, -1 for none */
 		int			node;
 		int64		floor;
 		int64		mark;
 	}			offer;
 
-	/* The deadline once it is taken, 0 when it is no longer to be used. */
-	int64		offer_deadline;
+	/*
+	 * From when the number was given, in microseconds since 1970.  Written by
+	 * the mark writer before the number; read by the services while nothing is
+	 * offered.
+	 */
+	int64		floor;
 
 	/*
 	 * The server's clock minus the registry's, in microseconds, as last
@@ -268,7 +271,6 @@ typedef struct Lease
 	char		known_token[LEASE_TOKEN_SIZE];	/* to the registry; that of an
 												 * earlier start until it has
 												 * answered */
-	int64		floor;			/* of the number */
 
 	/* What was remembered in the home database before this start. */
 	bool		recalled;
@@ -277,6 +279,7 @@ typedef struct Lease
 	char		recalled_token[LEASE_TOKEN_SIZE];
 
 	/* What is remembered there now. */
+	int			remembered_node;
 	int64		remembered_deadline;
 	uint64		remembered_last;	/* latest ID time of then */
 	char		remembered_token[LEASE_TOKEN_SIZE];

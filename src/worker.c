@@ -54,28 +54,30 @@ static volatile sig_atomic_t terminated = false;
  * For sessions
  */
 
+/*
+ * A worker that starts writes its process number and then looks for what there
+ * is to do; here it is the other way round.  At least one of the two has to see
+ * what the other wrote, which takes a full barrier in each.  That of SetLatch()
+ * comes too late, and that an exchange is one does not hold for the read after
+ * it on all machines: see t/models/wake.pml.
+ */
 void
 worker_wake(Worker *worker)
 {
-	uint32		proc = pg_atomic_read_u32(&worker->proc);
+	uint32		proc;
 
+	pg_memory_barrier();
+	proc = pg_atomic_read_u32(&worker->proc);
 	if (proc != (uint32) -1)
 		SetLatch(&ProcGlobal->allProcs[proc].procLatch);
 }
 
-/*
- * A worker that starts writes its process number and reads "requested"; here
- * it is the other way round.  At least one of the two has to see what the
- * other wrote, and an exchange alone does not keep the read after it on all
- * machines: see t/models/wake.pml.
- */
 void
 worker_ask(Worker *worker)
 {
 	if (pg_atomic_exchange_u32(&worker->requested, 1) != 0)
 		return;
 	pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
-	pg_memory_barrier();
 	worker_wake(worker);
 }
 
@@ -302,7 +304,7 @@ worker_begin(Worker *worker)
 
 	before_shmem_exit(retire, PointerGetDatum(worker));
 	pg_atomic_write_u32(&worker->proc, (uint32) MyProcNumber);
-	pg_memory_barrier();		/* see worker_ask() */
+	pg_memory_barrier();		/* see worker_wake() */
 
 	worker->started = true;
 	if (!worker->connecting)
