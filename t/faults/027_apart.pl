@@ -576,7 +576,35 @@ sub test_unreachable
 		't', 'reachable: IDs flow');
 	is($node->safe_psql('postgres', q(SET snowflake.max_wait = '1min'; SELECT snowflake_backfill('2024-05-01+00') > 0)),
 		't', 'reachable: all is served');
+
+	test_asked_again($_) foreach 1 .. 3;
 	$node->stop;
+	return;
+}
+
+# A request fails, and nothing else is asked for.  The session asks again when the
+# process is asleep already.
+sub test_asked_again
+{
+	my ($number) = @_;
+	my $locker = session($node, 'home');
+	my $waits = "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'snowflake services' AND wait_event_type = '%s'";
+
+	$locker->query_safe('BEGIN; LOCK TABLE snowflake_home.backfill');
+	my $waiter = start_sql($node, "SET snowflake.max_wait = '1min'; SELECT snowflake_backfill('202$number-05-01+00') > 0;");
+	foreach my $type ('Lock', 'Extension', 'Lock')
+	{
+		$node->poll_query_until('postgres', sprintf $waits, $type) or die "it does not wait: $type\n";
+	}
+	my $session = $node->safe_psql('postgres', <<SQL);
+SELECT pid FROM pg_stat_activity WHERE query LIKE '%202$number-05-01%' AND pid <> pg_backend_pid()
+SQL
+	kill 'STOP', $session;
+	$node->poll_query_until('postgres', sprintf $waits, 'Extension') or die "it does not give up\n";
+	$locker->query_safe('ROLLBACK');
+	$locker->quit;
+	kill 'CONT', $session;
+	is(join('', finish_sql($waiter)), 't', 'asked again by the only session that waits: it is served');
 	return;
 }
 
