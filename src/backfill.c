@@ -379,6 +379,8 @@ backfill_advance(uint64 number)
  * The services' part
  */
 
+#define TABLE HOME_EXTENSION ".backfill"
+
 /* The row for all stretches. */
 #define ANY_STRETCH (-1)
 
@@ -388,7 +390,7 @@ backfill_advance(uint64 number)
 static uint64
 read_used(int64 stretch)
 {
-	(void) home_run("SELECT coalesce(max(used), 0) FROM " HOME_EXTENSION ".backfill"
+	(void) home_run("SELECT coalesce(max(used), 0) FROM " TABLE
 					" WHERE stretch IN ($1, $2)",
 					INT8OID, Int64GetDatum(stretch),
 					INT8OID, Int64GetDatum(ANY_STRETCH));
@@ -403,27 +405,35 @@ read_used(int64 stretch)
 static void
 write_used(int64 stretch, uint64 used)
 {
-	(void) home_run("INSERT INTO " HOME_EXTENSION ".backfill VALUES ($1, $2)"
+	(void) home_run("INSERT INTO " TABLE " VALUES ($1, $2)"
 					" ON CONFLICT (stretch) DO UPDATE SET used = EXCLUDED.used",
 					INT8OID, Int64GetDatum(stretch),
 					INT8OID, Int64GetDatum((int64) used));
+
+	/* not where a trigger or a rule of somebody's has made it something else */
+	if (read_used(stretch) < used)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"" TABLE "\" has not kept what was written to it"),
+				 errhint("Drop the triggers and rules on it that are not of extension \"" HOME_EXTENSION "\".")));
 	if (home_run("SELECT FROM pg_db_role_setting, unnest(setconfig) c"
 				 " WHERE setdatabase = $1 AND setrole = 0"
 				 " AND substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint >= $2",
 				 OIDOID, ObjectIdGetDatum(MyDatabaseId),
-				 INT8OID, Int64GetDatum((int64) used)) == 0)
-	{
-		/* of all stretches, as somebody may have reset the setting */
-		(void) home_run_plain("SELECT max(used) FROM " HOME_EXTENSION ".backfill");
-		home_run_plain(psprintf("ALTER DATABASE %s SET snowflake.backfilled = '" INT64_FORMAT "'",
-								quote_identifier(get_database_name(MyDatabaseId)),
-								DatumGetInt64(home_result(1))));
-	}
+				 INT8OID, Int64GetDatum((int64) used)) > 0)
+		return;
+
+	/* it may have been reset */
+	(void) home_run_plain("SELECT max(used) FROM " TABLE);
+	used = (uint64) DatumGetInt64(home_result(1));
+	home_run_plain(psprintf("ALTER DATABASE %s SET snowflake.backfilled = '" UINT64_FORMAT "'",
+							quote_identifier(get_database_name(MyDatabaseId)),
+							used));
 }
 
 /*
  * Where that setting says more than the table, here or in another database,
- * the table has been lost: with its extension, by a change of the home
+ * the table has been lost: with its extension, by itself, by a change of the home
  * database, or in a dump.  Then no stretch may have what is below.
  */
 static void
@@ -435,7 +445,7 @@ make_good(void)
 					" FROM pg_db_role_setting, unnest(setconfig) c,"
 					" LATERAL (SELECT substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint) s (v)"
 					" WHERE setdatabase <> $1"
-					" OR v > (SELECT coalesce(max(used), 0) FROM " HOME_EXTENSION ".backfill)",
+					" OR v > (SELECT coalesce(max(used), 0) FROM " TABLE ")",
 					OIDOID, ObjectIdGetDatum(MyDatabaseId),
 					InvalidOid, (Datum) 0);
 	lost = (uint64) DatumGetInt64(home_result(1));
@@ -501,12 +511,14 @@ backfill_abandon(void)
 void
 backfill_serve(void)
 {
-	static bool made_good = false;
+	static Oid	good_file = InvalidOid; /* that is known to lack nothing */
 	Backfill   *backfill = &shared->backfill;
 	BackfillRequest requests[BACKFILL_REQUESTS];
 	uint64		base[BACKFILL_REQUESTS];
 	uint64		end[BACKFILL_REQUESTS];
 	uint64		advance_to;
+	uint64		any_used;
+	Oid			file;
 	bool		in_use;
 
 	LWLockAcquire(backfill->lock, LW_SHARED);
@@ -523,9 +535,14 @@ backfill_serve(void)
 		attach();
 
 	home_begin("reserving sequence numbers to backfill with");
-	if (!made_good)
+
+	/* it is read first, so that it is locked, and stays the same one */
+	any_used = read_used(ANY_STRETCH);
+	(void) home_run_plain("SELECT pg_relation_filenode('" TABLE "')");
+	file = DatumGetObjectId(home_result(1));
+	if (file != good_file)
 		make_good();
-	if (advance_to > read_used(ANY_STRETCH))
+	if (advance_to > any_used)
 		write_used(ANY_STRETCH, advance_to);
 	for (int i = 0; i < BACKFILL_REQUESTS; i++)
 	{
@@ -537,7 +554,7 @@ backfill_serve(void)
 			write_used((int64) requests[i].stretch, end[i]);
 	}
 	home_commit();
-	made_good = true;
+	good_file = file;
 
 	LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
 	if (advance_to > 0)

@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
+#include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -54,6 +55,7 @@ static const char *const settings[][2] = {
 	{"lock_timeout", "500ms"},
 	{"statement_timeout", "0"}, /* see STATEMENTS_MS */
 	{"transaction_timeout", "0"},	/* from 17 on */
+	{"exit_on_error", "off"},
 	{"default_tablespace", ""},
 	{"default_table_access_method", "heap"},
 	{"timezone", "UTC"},
@@ -86,10 +88,14 @@ override_settings(void)
 
 /*
  * Between transactions: nothing to do, for pg_stat_activity and ps.
+ *
+ * The wait for a lock or a standby may have reset the latch, so whoever asked
+ * for something meanwhile would be slept over.  So look again.
  */
 static void
 idle(void)
 {
+	SetLatch(MyLatch);
 	pgstat_report_stat(true);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	set_ps_display("idle");

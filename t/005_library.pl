@@ -131,6 +131,13 @@ sub preload
 	configure("shared_preload_libraries = '$_[0]'\nsnowflake.node_id = 1\nsnowflake.max_wait = '1min'\n");
 	return;
 }
+
+# The extension of the home database has a function in the server's own one.
+preload('snowflake');
+$node->start;
+like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), qr/^\d+$/, 'preloaded by name: IDs flow');
+$node->stop;
+
 foreach my $path ("$folder/snowflake", $copy)
 {
 	preload($path);
@@ -184,7 +191,7 @@ else
 # As ever
 preload('snowflake');
 $node->start;
-like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), qr/^\d+$/, 'preloaded by name: IDs flow');
+like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), qr/^\d+$/, 'preloaded by name again: IDs flow');
 is(has(worker_pid($node)), $library, "preloaded by name: from the server's folder");
 $node->stop;
 done_testing();

@@ -144,7 +144,7 @@ $node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
 start_node($node);
 my (undef, undef, $stderr) = $node->psql('app', "\\set VERBOSITY verbose\nSET snowflake.max_wait = '500ms'; " . insert("'2021-01-01+00'"));
 $error = psql_error($stderr);
-is("$error->{sqlstate} $error->{message}", '55000 the durable mark could not be changed', 'no standby: not done');
+is("$error->{sqlstate} $error->{message}", '55P03 the durable mark could not be changed', 'no standby: not done');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 reload_node($node);
 sql(insert("'2021-01-01+00'"));

@@ -36,6 +36,7 @@ our @EXPORT = qw(
   busy_backend
   services_pid
   worker_pid
+  hostile_settings
   postmaster_pid
   server_processes
   kill9_postmaster
@@ -575,6 +576,61 @@ SQL
 sub worker_pid { return pid_of($_[0], 'snowflake mark writer', $_[1]); }
 
 sub services_pid { return pid_of($_[0], 'snowflake services', $_[1]); }
+
+# Settings that a database or a role may have, and that statements of ours would
+# mean or do something else with, as pairs; those that this server knows.
+my @settings = (
+	[ search_path => 'hostile, pg_temp, pg_catalog' ],
+	[ default_transaction_read_only => 'on' ],
+	[ default_transaction_isolation => 'serializable' ],
+	[ default_transaction_deferrable => 'on' ],
+	[ lock_timeout => 1 ],
+	[ statement_timeout => 1 ],
+	[ transaction_timeout => 1 ],
+	[ idle_in_transaction_session_timeout => 1 ],
+	[ idle_session_timeout => 1 ],
+	[ session_replication_role => 'replica' ],
+	[ row_security => 'off' ],
+	[ event_triggers => 'off' ],
+	[ synchronous_commit => 'off' ],
+	[ commit_delay => 100_000 ],
+	[ commit_siblings => 0 ],
+	[ exit_on_error => 'on' ],
+	[ client_encoding => 'sjis' ],
+	[ timezone => 'Asia/Kathmandu' ],
+	[ datestyle => 'SQL, DMY' ],
+	[ intervalstyle => 'sql_standard' ],
+	[ extra_float_digits => -15 ],
+	[ bytea_output => 'escape' ],
+	[ standard_conforming_strings => 'off' ],
+	[ backslash_quote => 'off' ],
+	[ quote_all_identifiers => 'on' ],
+	[ array_nulls => 'off' ],
+	[ transform_null_equals => 'on' ],
+	[ check_function_bodies => 'off' ],
+	[ restrict_nonsystem_relation_kind => 'view, foreign-table' ],
+	[ work_mem => 64 ],
+	[ temp_file_limit => 0 ],
+	[ max_stack_depth => 100 ],
+	[ plan_cache_mode => 'force_generic_plan' ],
+	[ enable_indexscan => 'off' ],
+	[ enable_seqscan => 'off' ],
+	[ force_parallel_mode => 'on' ],
+	[ debug_parallel_query => 'on' ],
+	[ jit_above_cost => 0 ],
+	[ log_min_messages => 'panic' ],
+	[ log_statement => 'all' ],
+	[ track_activities => 'off' ],
+	[ 'snowflake.max_wait' => 1 ]);
+
+sub hostile_settings
+{
+	my ($node) = @_;
+	my %known = map { $_ => 1 } split /\n/,
+	  $node->safe_psql('postgres', 'SELECT lower(name) FROM pg_settings');
+
+	return grep { $known{ $_->[0] } } @settings;
+}
 
 sub postmaster_pid
 {

@@ -79,7 +79,7 @@ sub start_node
 	# Read the file at each look at the clock; leave all other clocks alone.
 	local %ENV = (
 		%ENV,
-		LD_PRELOAD => $library,
+		LD_PRELOAD => join(' ', $library, $ENV{LD_PRELOAD} // ()),
 		FAKETIME_TIMESTAMP_FILE => $file,
 		FAKETIME_NO_CACHE => 1,
 		FAKETIME_DONT_FAKE_MONOTONIC => 1,
