@@ -405,14 +405,14 @@ void
 lease_take(const Grant *grant)
 {
 	Lease	   *lease = &shared->lease;
-	int			before = (int) pg_atomic_read_u32(&lease->node);
 
 	lease_settle();
 	if (lease_is_offered())
 		return;					/* it will be granted again */
 
 	lease_note_error("", "", false);
-	if (grant->node != before || grant->floor > lease->floor)
+	if (grant->node != (int) pg_atomic_read_u32(&lease->node) ||
+		grant->floor > lease->floor)
 	{
 		Grant		taken = *grant;
 
