@@ -197,7 +197,6 @@ my %kinds = (
 		alone => 1,
 		do => sub { sql($_[0], 'ALTER DATABASE home RESET ALL', 'postgres'); return sub { return } }
 	},
-	'table emptied' => { side => 1, alone => 1, do => \&empty_table },
 	'tables renamed' => { side => 1, do => \&rename_tables },
 	'record renamed' => {
 		side => 1,
@@ -503,14 +502,6 @@ sub fill_disk
 		}) or push @problems, 'the disk is not full';
 	push @{ $server->{draws} }, $many;
 	return sub { unlink $file; return };
-}
-
-sub empty_table
-{
-	my ($server) = @_;
-
-	sql($server, 'TRUNCATE snowflake_home.backfill');
-	return sub { return };
 }
 
 # Without what was in it
