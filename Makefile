@@ -13,6 +13,7 @@ OBJS = \
 	src/check.o \
 	src/check_replication.o \
 	src/check_segments.o \
+	src/check_standby.o \
 	src/check_tables.o \
 	src/clock.o \
 	src/clock_steps.o \

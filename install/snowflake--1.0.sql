@@ -45,9 +45,9 @@ COMMENT ON FUNCTION snowflake_currval() IS
 'the last snowflake ID that this session drew';
 
 -- STABLE and not IMMUTABLE, here and below, where the result depends on
--- snowflake.epoch and snowflake.layout.  These are fixed while a server runs,
--- so the planner may evaluate the calls all the same; it learns so from the
--- support function.
+-- snowflake.epoch and snowflake.layout.  Where the library is preloaded, these
+-- are fixed while a server runs, so the planner may evaluate the calls all the
+-- same; it learns so from the support function.
 CREATE FUNCTION snowflake_settings_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'snowflake_settings_support'
@@ -729,7 +729,7 @@ COMMENT ON COLUMN pg_stat_snowflake.slots_used IS
 COMMENT ON COLUMN pg_stat_snowflake.mark_writer_pid IS
 'process ID of the background worker that writes the durable mark; null when it is not running, and for roles that may not read all statistics';
 COMMENT ON COLUMN pg_stat_snowflake.last_error IS
-'last error of that background worker, which stays when it works again; null for roles that may not read all statistics';
+'last error of a background worker, which stays when it works again; null for roles that may not read all statistics';
 COMMENT ON COLUMN pg_stat_snowflake.last_error_ts IS
 'when that error occurred';
 COMMENT ON COLUMN pg_stat_snowflake.lifetime_end IS

@@ -42,6 +42,7 @@
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -341,29 +342,36 @@ is_advanced(uint64 number)
 	return done;
 }
 
+/*
+ * What failed, or was cancelled or terminated, is not to be done later.
+ */
+static void
+take_back_advance(int code, Datum number)
+{
+	Backfill   *backfill = &shared->backfill;
+
+	LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
+	if (backfill->advance_to == DatumGetUInt64(number))
+		backfill->advance_to = 0;
+	LWLockRelease(backfill->lock);
+}
+
 void
 backfill_advance(uint64 number)
 {
-	Backfill   *backfill = &shared->backfill;
+	Datum		mine = UInt64GetDatum(number);
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
 	require_open_mark(since);
 	ConditionVariablePrepareToSleep(&shared->services.changed);
-	PG_TRY();
+	PG_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
 	{
 		while (!is_advanced(number))
 			worker_await(&shared->services, since, "the sequence numbers to backfill with could not be advanced");
 	}
-	PG_FINALLY();
-	{
-		/* what failed, or was cancelled, is not to be done later */
-		LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
-		if (backfill->advance_to == number)
-			backfill->advance_to = 0;
-		LWLockRelease(backfill->lock);
-	}
-	PG_END_TRY();
+	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
+	take_back_advance(0, mine);
 	ConditionVariableCancelSleep();
 }
 

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * check.c
- *		snowflake_check(): what keeps this server from drawing IDs, now or soon.
+ *		snowflake_check(): what keeps this server from drawing IDs, now or soon,
+ *		or would after a promotion.
  *
  * A reader of the settings, the clock, the catalogs and shared memory.  It
  * fails nowhere, also without preload and on a standby, and draws no ID and
@@ -34,6 +35,7 @@
 #include "lifetime.h"
 #include "mark.h"
 #include "settings.h"
+#include "utf8.h"
 #include "worker.h"
 
 PG_FUNCTION_INFO_V1(snowflake_check);
@@ -89,11 +91,12 @@ check_try(void (*function) (CheckState *state, void *arg),
 	return failure->message;
 }
 
-/* Microseconds as milliseconds, rounded up. */
-static int64
-in_ms(int64 us)
+/* With what IDs may be ahead by. */
+int64
+check_mark_bound_us(void)
 {
-	return us > 0 ? (us - 1) / 1000 + 1 : us / 1000;
+	return snowflake_reserve_window * INT64CONST(1000) + MAX_DRIFT_US +
+		2 * snowflake_layout.unit_us;
 }
 
 /* The time that the next ID has at least. */
@@ -144,6 +147,7 @@ static void
 check_node_id(CheckState *state)
 {
 	uint64		max = snowflake_layout.max[FIELD_NODE];
+	char	   *primary;
 
 	if (max == 0)
 		check_row(state, "ok",
@@ -155,6 +159,13 @@ check_node_id(CheckState *state)
 		check_row(state, "error",
 				  psprintf("\"snowflake.node_id\" is not set. Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
 						   max));
+	else if (RecoveryInProgress() &&
+			 (primary = check_standby_node()) != NULL &&
+			 strcmp(primary, psprintf("%d", snowflake_node_id)) != 0)
+		check_row(state, "warning",
+				  psprintf("This standby is node %d, and its primary has drawn IDs as node %s. Promoted, it would draw as node %d, which is safe only if no other server is node %d. If it is to go on as its primary, set \"snowflake.node_id\" to %s and restart the server.",
+						   snowflake_node_id, primary, snowflake_node_id,
+						   snowflake_node_id, primary));
 	else
 		check_row(state, "ok",
 				  psprintf("This server is node %d, of 0 to " UINT64_FORMAT ".",
@@ -183,9 +194,9 @@ check_registry(CheckState *state)
 		bool		fails = lease_describe(&detail, &hint);
 
 		if (!lease_is_valid())
-			check_row(state, "error", psprintf("%s %s", detail, hint));
+			check_row(state, "error", psprintf("%s %s", text_shown(detail), hint));
 		else if (fails)
-			check_row(state, "warning", psprintf("%s %s", detail, hint));
+			check_row(state, "warning", psprintf("%s %s", text_shown(detail), hint));
 		else
 			check_row(state, "ok", detail);
 	}
@@ -320,6 +331,8 @@ check_clock(CheckState *state)
 				  psprintf("The %s shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock%s.",
 						   clock_name(), now, check_show(snowflake_epoch),
 						   clock_steps() ? "" : " and restart the server"));
+	else if (RecoveryInProgress())
+		check_standby_clock(state);
 	else
 		check_row(state, "ok", psprintf("The %s shows %s.", clock_name(), now));
 }
@@ -354,8 +367,8 @@ check_steps(CheckState *state)
 	}
 	detail = psprintf("Since %s the server's clock was set back " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms, and forward " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms.",
 					  since,
-					  back, in_ms((int64) pg_atomic_read_u64(&shared->stats.regression_max)),
-					  forward, in_ms((int64) pg_atomic_read_u64(&shared->stats.jump_max)));
+					  back, check_in_ms((int64) pg_atomic_read_u64(&shared->stats.regression_max)),
+					  forward, check_in_ms((int64) pg_atomic_read_u64(&shared->stats.jump_max)));
 	if (back > 0)
 		check_row(state, "warning",
 				  psprintf("%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",
@@ -378,6 +391,12 @@ check_drift(CheckState *state)
 	int64		behind_us;
 	char	   *detail;
 
+	if (RecoveryInProgress())
+	{
+		check_row(state, "ok",
+				  "This is a standby, which draws no IDs. What it would draw after a promotion is said by the check \"mark\".");
+		return;
+	}
 	if (state->earliest == 0 ||
 		!clock_timestamp_of_unit(state->earliest, &earliest))
 		earliest = DT_NOBEGIN;
@@ -387,11 +406,11 @@ check_drift(CheckState *state)
 
 	if (behind_us > MAX_DRIFT_US / 2)
 		detail = psprintf("IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead of the %s; \"snowflake.max_drift\" allows %d ms.",
-						  check_show(earliest), in_ms(behind_us), clock_name(),
+						  check_show(earliest), check_in_ms(behind_us), clock_name(),
 						  snowflake_max_drift);
 	else
 		detail = psprintf("The time in IDs is " INT64_FORMAT " ms %s the server's clock; \"snowflake.max_drift\" is %d ms.",
-						  in_ms(drift_us > 0 ? drift_us : -drift_us),
+						  check_in_ms(drift_us > 0 ? drift_us : -drift_us),
 						  drift_us > 0 ? "ahead of" : "behind",
 						  snowflake_max_drift);
 
@@ -445,28 +464,41 @@ check_time_sync(CheckState *state)
 #endif
 }
 
-static bool
-is_running(Worker *worker)
+/* Is a background worker there, and does it what it is asked? */
+static void
+check_one_worker(CheckState *state, Worker *worker, const char *name)
 {
-	return pg_atomic_read_u32(&worker->proc) != (uint32) -1;
+	char	   *detail;
+	char	   *hint;
+
+	if (pg_atomic_read_u32(&worker->proc) == (uint32) -1)
+		check_row(state, "error",
+				  psprintf("The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log.",
+						   name));
+	else if (worker_describe(worker, &detail, &hint) == WORKER_HANGS)
+		check_row(state, "warning", psprintf("%s %s", detail, hint));
 }
 
-/* Are the background workers there? */
 static void
 check_worker(CheckState *state)
 {
 	if (shared == NULL)
 		check_row(state, "error",
 				  "There are no background workers, as snowflake is not preloaded.");
+	else if (worker_is_left_out())
+		check_row(state, "error",
+				  psprintf("\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.",
+						   max_worker_processes));
 	else if (RecoveryInProgress())
 		check_row(state, "ok",
 				  "This is a standby: its background workers start when it is promoted.");
-	else if (!is_running(&shared->mark_writer) || !is_running(&shared->services))
-		check_row(state, "error",
-				  psprintf("The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log; \"max_worker_processes\" may be too small.",
-						   is_running(&shared->mark_writer) ? SERVICES_NAME : MARK_WRITER_NAME));
 	else
-		check_row(state, "ok", "The background workers are running.");
+	{
+		check_one_worker(state, &shared->mark_writer, MARK_WRITER_NAME);
+		check_one_worker(state, &shared->services, SERVICES_NAME);
+		if (state->nrows == 0)
+			check_row(state, "ok", "The background workers are running.");
+	}
 }
 
 /* Is the durable mark raised, and how far? */
@@ -476,7 +508,6 @@ check_mark(CheckState *state)
 	uint64		limit;
 	TimestampTz reserved;
 	int64		ahead_us;
-	int64		in_bounds_us;
 	char	   *detail;
 	char	   *hint;
 
@@ -488,15 +519,18 @@ check_mark(CheckState *state)
 	}
 	if (RecoveryInProgress())
 	{
-		check_row(state, "ok",
-				  "This is a standby, which draws no IDs. It receives the durable mark of its primary.");
+		check_standby_mark(state);
 		return;
 	}
 
 	switch (worker_describe(&shared->mark_writer, &detail, &hint))
 	{
+		case WORKER_HINDERED:
 		case WORKER_FAILS:
-			check_row(state, "error", psprintf("%s %s", detail, hint));
+			check_row(state, "error", psprintf("%s %s", text_shown(detail), hint));
+			return;
+		case WORKER_HANGS:
+			check_row(state, "warning", psprintf("%s %s", detail, hint));
 			return;
 		case WORKER_WORKS:
 			/* sessions may wait for that, if it takes long */
@@ -506,6 +540,7 @@ check_mark(CheckState *state)
 				return;
 			}
 			break;
+		case WORKER_STARTS:
 		case WORKER_ABSENT:
 			if (!mark_covers(earliest_time(state)))
 			{
@@ -531,16 +566,14 @@ check_mark(CheckState *state)
 	ahead_us = reserved - state->now;
 	detail = psprintf("The durable mark in database \"%s\" reserves IDs up to %s, which is " INT64_FORMAT " ms %s the clock; \"snowflake.reserve_window\" is %d ms.",
 					  snowflake_database, check_show(reserved),
-					  in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
+					  check_in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
 					  ahead_us > 0 ? "ahead of" : "behind",
 					  snowflake_reserve_window);
 
 	/* IDs that are ahead take the mark with them; that is check_drift()'s */
 	if (clock_timestamp_of_unit(state->earliest, &reserved))
 		ahead_us = Min(ahead_us, ahead_us + state->now - reserved);
-	in_bounds_us = snowflake_reserve_window * INT64CONST(1000) + MAX_DRIFT_US +
-		2 * snowflake_layout.unit_us;
-	if (ahead_us > in_bounds_us)
+	if (ahead_us > check_mark_bound_us())
 		check_row(state, "warning",
 				  psprintf("%s The setting was higher before, or somebody has changed the mark. After a crash no ID could be drawn before that time; a clean restart of the server lowers the mark.",
 						   detail));

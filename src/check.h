@@ -35,6 +35,16 @@ check_show(TimestampTz ts)
 	return pstrdup(timestamptz_to_str(ts));
 }
 
+/* Microseconds as milliseconds, rounded up. */
+static inline int64
+check_in_ms(int64 us)
+{
+	return us > 0 ? (us - 1) / 1000 + 1 : us / 1000;
+}
+
+/* How far the durable mark is ahead of the clock at most, in microseconds. */
+extern int64 check_mark_bound_us(void);
+
 /* Add a row to the result. */
 extern void check_row(CheckState *state, const char *status,
 					  const char *detail);
@@ -51,6 +61,14 @@ extern void check_tables(CheckState *state);
 
 /* The segments of numbers. */
 extern void check_segments(CheckState *state);
+
+/*
+ * On a standby: the number that its primary has drawn with, as text, NULL for
+ * none; and the checks "clock" and "mark".
+ */
+extern char *check_standby_node(void);
+extern void check_standby_clock(CheckState *state);
+extern void check_standby_mark(CheckState *state);
 
 /* What logical replication does in the home database. */
 extern void check_replication(CheckState *state);

@@ -42,7 +42,7 @@ describe(Segment *segment, const char **status)
 						tag, segment->max_value, has_numbers ? "" : ", and this server has none left");
 	if (segment->is_failing)
 		return psprintf("No segment of tag \"%s\" could be fetched. %s", tag,
-						utf8_to_server(segment->error));
+						text_shown(utf8_to_server(segment->error)));
 	*status = "warning";
 	if (segment->state == SEGMENT_OPEN && is_nearly_all(segment->seen, segment->max_value))
 		return psprintf("Numbers of tag \"%s\" up to " INT64_FORMAT " of " INT64_FORMAT " have been given out to servers.",
@@ -93,9 +93,9 @@ check_segments(CheckState *state)
 	if (snowflake_registry[0] != '\0' && !segment_is_valid())
 		check_row(state, "error",
 				  psprintf("Sessions cannot draw numbers, as the registry has not answered for \"snowflake.lease_ttl\". %s",
-						   utf8_to_server(error)));
+						   text_shown(utf8_to_server(error))));
 	else if (error[0] != '\0')
-		check_row(state, "warning", utf8_to_server(error));
+		check_row(state, "warning", text_shown(utf8_to_server(error)));
 	if (is_nearly_all(ntags, shared->nsegments))
 		check_row(state, "warning",
 				  psprintf("Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",

@@ -149,6 +149,7 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 	List	   *names = list_make2(makeString(get_namespace_name(state->schema)),
 								   makeString(pstrdup("snowflake_nextval")));
 	Oid			function = LookupFuncName(names, 0, NULL, true);
+	Holder	   *holders;
 	int			ncolumns = 0;
 	int			n;
 
@@ -203,12 +204,13 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 		return 0;
 
 	*columns = palloc0(sizeof(Column) * n);
+	holders = palloc0(sizeof(Holder) * n);
 	for (int i = 0; i < n; i++)
 	{
 		Column	   *column = &(*columns)[Max(ncolumns - 1, 0)];
 		char	   *table = ddl_value(i, 2);
 		char	   *attname = ddl_value(i, 3);
-		Holder	   *holder;
+		Holder	   *holder = &holders[i];
 
 		if (ncolumns == 0 || strcmp(column->table, table) != 0 ||
 			strcmp(column->column, attname) != 0)
@@ -223,9 +225,9 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 			column->relkind = ddl_value(i, 4)[0];
 			column->type = ddl_value_oid(i, 5);
 			column->computed = call == NULL || call->funcid != function;
-			column->holders = palloc0(sizeof(Holder) * (n - i));
+			column->holders = holder;	/* and those that follow */
 		}
-		holder = &column->holders[column->nholders++];
+		column->nholders++;
 		holder->name = ddl_value(i, 7);
 		holder->relid = ddl_value_oid(i, 8);
 		holder->attnum = (AttrNumber) atoi(ddl_value(i, 9));

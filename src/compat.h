@@ -12,6 +12,8 @@
 #define SNOWFLAKE_COMPAT_H
 
 #include "catalog/pg_class.h"
+#include "lib/ilist.h"
+#include "postmaster/bgworker_internals.h"
 #include "replication/origin.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -121,6 +123,27 @@ session_has_origin(void)
 
 /* Can a publication have sequences, and a subscription write them? */
 #define HAVE_PUBLISHED_SEQUENCES (PG_VERSION_NUM >= 190000)
+
+/*
+ * How many background workers are registered, in the postmaster; its list has
+ * links in one direction only before 18.
+ */
+static inline int
+compat_background_workers(void)
+{
+	int			n = 0;
+#if PG_VERSION_NUM < 180000
+	slist_iter	iter;
+
+	slist_foreach(iter, &BackgroundWorkerList)
+#else
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &BackgroundWorkerList)
+#endif
+		n++;
+	return n;
+}
 
 /*
  * SIGNAL_ARGS_PASSED is what a signal handler hands to another one: all of its

@@ -101,10 +101,12 @@ plan_lock(Conversion *plan)
 }
 
 /*
- * What an ALTER TABLE costs, in words: its lock, and what it rewrites.
+ * What an ALTER TABLE costs, in words: its lock, and what it rewrites, where
+ * columns change their type.  These are given as a list of literals, or NULL.
+ * Foreign keys are found by what they depend on, which has an index.
  */
 static char *
-cost_of_alter(Conversion *plan, Oid relid, bool rewrite)
+cost_of_alter(Oid relid, const char *columns)
 {
 	List	   *tree = find_all_inheritors(relid, NoLock, NULL);
 	char	   *array = oid_array(tree);
@@ -115,7 +117,7 @@ cost_of_alter(Conversion *plan, Oid relid, bool rewrite)
 	if (list_length(tree) > 1)
 		appendStringInfo(&buf, " and the tables below, %d, to which it applies too",
 						 list_length(tree) - 1);
-	if (!rewrite)
+	if (columns == NULL)
 	{
 		appendStringInfoString(&buf, "; no rewrite");
 		return buf.data;
@@ -126,11 +128,13 @@ cost_of_alter(Conversion *plan, Oid relid, bool rewrite)
 						   " pg_size_pretty(coalesce(sum(pg_table_size(c.oid)) FILTER (WHERE c.relkind = 'r'), 0)),"
 						   " (SELECT count(*) FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid"
 						   "  WHERE t.relkind = 'r' AND t.oid = ANY (%s)),"
-						   " (SELECT count(*) FROM pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0"
-						   "  AND EXISTS (SELECT FROM %s WHERE m.rel = ANY (%s) AND"
-						   "   (k.conrelid = m.rel AND m.att = ANY (k.conkey) OR k.confrelid = m.rel AND m.att = ANY (k.confkey))))"
+						   " (SELECT count(DISTINCT k.oid) FROM pg_attribute a"
+						   "  JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = a.attrelid"
+						   "   AND d.refobjsubid = a.attnum AND d.classid = 'pg_constraint'::regclass"
+						   "  JOIN pg_constraint k ON k.oid = d.objid AND k.contype = 'f' AND k.conparentid = 0"
+						   "  WHERE a.attrelid = ANY (%s) AND a.attname IN (%s))"
 						   " FROM pg_class c WHERE c.oid = ANY (%s)",
-						   array, plan->changing, array, array)) != 1)
+						   array, array, columns, array)) != 1)
 		elog(ERROR, "cannot read pg_class");
 
 	if (strcmp(ddl_value(0, 1), "1") == 0)
@@ -159,15 +163,16 @@ plan_alter(Conversion *plan, const char *new_default)
 	for (int i = -1; i < plan->nmembers; i++)
 	{
 		Oid			relid = i < 0 ? plan->relid : plan->members[i].relid;
-		bool		rewrite = false;
 		char	   *cost;
 		StringInfoData alter;
+		StringInfoData columns; /* that change their type */
 
 		if (list_member_oid(done, relid))
 			continue;
 		done = lappend_oid(done, relid);
 
 		initStringInfo(&alter);
+		initStringInfo(&columns);
 		if (relid == plan->relid && new_default && plan->source == SOURCE_IDENTITY)
 			appendStringInfo(&alter, ", ALTER COLUMN %s DROP IDENTITY",
 							 quote_identifier(plan->column));
@@ -179,14 +184,15 @@ plan_alter(Conversion *plan, const char *new_default)
 				continue;
 			appendStringInfo(&alter, ", ALTER COLUMN %s TYPE bigint",
 							 quote_identifier(m->column));
-			rewrite = true;
+			appendStringInfo(&columns, "%s%s", columns.len > 0 ? ", " : "",
+							 quote_literal_cstr(m->column));
 		}
 		if (relid == plan->relid && new_default)
 			appendStringInfo(&alter, ", ALTER COLUMN %s SET DEFAULT %s",
 							 quote_identifier(plan->column), new_default);
 		if (alter.len == 0)
 			continue;
-		cost = cost_of_alter(plan, relid, rewrite);
+		cost = cost_of_alter(relid, columns.len > 0 ? columns.data : NULL);
 		if (relid == plan->relid && new_default && plan->source == SOURCE_IDENTITY)
 			cost = psprintf("%s; drops the sequence of the identity column", cost);
 		add_statement(plan,
@@ -534,7 +540,7 @@ plan_to_sequence(Conversion *plan)
 	add_statement(plan,
 				  psprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT nextval(%s::regclass)",
 						   plan->table, quote_identifier(plan->column), quote_literal_cstr(name)),
-				  cost_of_alter(plan, plan->relid, false));
+				  cost_of_alter(plan->relid, NULL));
 	add_row(plan, ROW_NOTE,
 			"IDs of the sequence are unique in this table only, and have no time in them");
 	if (plan->source == SOURCE_SNOWFLAKE)

@@ -192,6 +192,24 @@ read_column(Conversion *plan)
 		plan->source = SOURCE_NONE;
 }
 
+/*
+ * What foreign keys connect a member m with, as a FROM item.  They are found by
+ * what they depend on, as that has an index in both directions.
+ */
+#define LINKS \
+	"(SELECT o.torel, o.toatt FROM pg_depend d" \
+	" JOIN pg_constraint c ON c.oid = d.objid AND c.contype = 'f' AND c.conparentid = 0," \
+	" unnest(c.conkey, c.confkey) AS k (att, confatt)," \
+	" LATERAL (VALUES (c.conrelid, k.att, c.confrelid, k.confatt)," \
+	"  (c.confrelid, k.confatt, c.conrelid, k.att)) AS o (rel, att, torel, toatt)" \
+	" WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = m.rel AND d.refobjsubid = m.att" \
+	" AND d.classid = 'pg_constraint'::regclass AND o.rel = m.rel AND o.att = m.att) AS link"
+
+/*
+ * The time for this goes with their number, and not with its square.  So only
+ * where there are children are they looked for: the planner may do that by the
+ * column's name alone.
+ */
 void
 read_members(Conversion *plan)
 {
@@ -199,19 +217,11 @@ read_members(Conversion *plan)
 	uint64		n;
 
 	n = ddl_query(psprintf(
-						   "WITH RECURSIVE key AS ("
-						   "  SELECT c.conrelid, c.confrelid, k.att, k.confatt"
-						   "  FROM pg_constraint c, unnest(c.conkey, c.confkey) AS k (att, confatt)"
-						   "  WHERE c.contype = 'f' AND c.conparentid = 0"
-						   "), link AS MATERIALIZED ("
-						   "  SELECT conrelid AS rel, att, confrelid AS torel, confatt AS toatt FROM key"
-						   "  UNION"
-						   "  SELECT confrelid, confatt, conrelid, att FROM key"
-						   "), member (rel, att) AS ("
+						   "WITH RECURSIVE member (rel, att) AS ("
 						   "  SELECT %u::oid, %d::int2"
 						   "  UNION"
 						   "  SELECT l.torel, l.toatt FROM member m CROSS JOIN LATERAL ("
-						   "    SELECT torel, toatt FROM link WHERE link.rel = m.rel AND link.att = m.att"
+						   "    SELECT torel, toatt FROM " LINKS
 						   "    UNION ALL"
 						   "    SELECT p.attrelid, p.attnum FROM pg_attribute c"
 						   "    JOIN pg_inherits i ON i.inhrelid = c.attrelid"
@@ -222,14 +232,15 @@ read_members(Conversion *plan)
 						   "    JOIN pg_inherits i ON i.inhparent = p.attrelid"
 						   "    JOIN pg_attribute c ON c.attrelid = i.inhrelid AND c.attname = p.attname"
 						   "    WHERE p.attrelid = m.rel AND p.attnum = m.att AND c.attinhcount > 0"
+						   "     AND (SELECT t.relhassubclass FROM pg_class t WHERE t.oid = m.rel)"
 						   "  ) AS l"
 						   ")"
 						   " SELECT m.rel, m.att, a.attname, a.atttypid, a.attinhcount,"
 						   "  (SELECT min(i.inhparent::int8) FROM pg_inherits i WHERE i.inhrelid = m.rel AND a.attinhcount > 0"
 						   "   AND EXISTS (SELECT FROM pg_attribute p WHERE p.attrelid = i.inhparent AND p.attname = a.attname)),"
 						   "  c.relkind, c.reloftype <> 0,"
-						   "  EXISTS (SELECT FROM link l JOIN pg_attribute t ON t.attrelid = l.torel AND t.attnum = l.toatt"
-						   "          WHERE l.rel = m.rel AND l.att = m.att AND t.atttypid IN (%u, %u))"
+						   "  EXISTS (SELECT FROM " LINKS " JOIN pg_attribute t ON t.attrelid = torel AND t.attnum = toatt"
+						   "          WHERE t.atttypid IN (%u, %u))"
 						   " FROM member m JOIN pg_class c ON c.oid = m.rel"
 						   " JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att"
 						   " ORDER BY a.attinhcount > 0, m.rel, m.att",

@@ -422,8 +422,7 @@ report_timeout(uint64 time, TimestampTz now)
 
 	pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
 	ereport(ERROR,
-			(errcode(why == WAIT_CLOCK ? ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE :
-					 ERRCODE_INSUFFICIENT_RESOURCES),
+			(errcode(wait_sqlstate(true)),
 			 why == WAIT_CLOCK ?
 			 errmsg("cannot generate a snowflake ID: the clock is behind the last ID") :
 			 errmsg("cannot generate a snowflake ID: all sequence numbers are in use"),

@@ -149,22 +149,25 @@ lease_wait(uint64 time, Wait *wait)
 	CHECK_FOR_INTERRUPTS();
 	if (left_ms <= 0)
 	{
+		bool		is_refused = shared->lease.is_refused;
+
 		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
 		(void) lease_describe(&detail, &hint);
 		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				(errcode(wait_sqlstate(!is_refused)),
 				 lease_is_valid() ?
 				 errmsg("cannot generate a snowflake ID: the clock is ahead of what the lease of the node number allows") :
 				 errmsg("cannot generate a snowflake ID: this server has no node number at the moment"),
 				 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-						   detail, snowflake_max_wait),
+						   text_shown(detail), snowflake_max_wait),
+				 errdetail_log("%s", detail),
 				 errhint("%s", hint)));
 	}
 
 	if (wait_is_long(wait, WAIT_NODE, &ms, &left_out))
 	{
 		(void) lease_describe(&detail, &hint);
-		ereport(LOG,
+		ereport(LOG_SERVER_ONLY,
 				(errmsg("process %d still waits for a node number, to draw a snowflake ID, after " INT64_FORMAT " ms",
 						MyProcPid, ms),
 				 errdetail("%s%s", detail, alarm_left_out(left_out)),
@@ -414,7 +417,7 @@ lease_take(const Grant *grant)
 	if (lease_is_offered())
 		return;					/* it will be granted again */
 
-	lease_note_error("", "");
+	lease_note_error("", "", false);
 	if (grant->node != before || grant->floor > lease->floor)
 	{
 		Grant		taken = *grant;
@@ -452,7 +455,7 @@ lease_lose(const char *reason, const char *hint)
 
 	pg_atomic_write_u64(&shared->lease.deadline, 0);
 	offered.deadline = 0;
-	lease_note_error(reason, hint);
+	lease_note_error(reason, hint, true);
 
 	is_due = alarm_is_due(ALARM_REGISTRY, &left_out);
 	if (had || is_due)
@@ -465,13 +468,14 @@ lease_lose(const char *reason, const char *hint)
 }
 
 void
-lease_note_error(const char *error, const char *hint)
+lease_note_error(const char *error, const char *hint, bool is_refused)
 {
 	Lease	   *lease = &shared->lease;
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	utf8_copy(lease->error, sizeof(lease->error), error);
 	utf8_copy(lease->hint, sizeof(lease->hint), hint);
+	lease->is_refused = is_refused;
 	LWLockRelease(shared->lock);
 }
 

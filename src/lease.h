@@ -99,7 +99,8 @@ extern void lease_take(const Grant *grant);
 extern void lease_lose(const char *reason, const char *hint);
 extern void lease_remember(void);
 extern void lease_remember_at_exit(void);
-extern void lease_note_error(const char *error, const char *hint);
+extern void lease_note_error(const char *error, const char *hint,
+							 bool is_refused);
 
 #pragma GCC visibility pop
 

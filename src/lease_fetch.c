@@ -93,7 +93,7 @@ failed(const char *reason)
 	char	   *error = psprintf("The registry could not be asked: %s.", reason);
 	uint64		left_out;
 
-	lease_note_error(error, "");
+	lease_note_error(error, "", false);
 	if (!alarm_is_due(ALARM_REGISTRY, &left_out))
 		return;
 	if (lease_is_valid())
@@ -232,9 +232,10 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 
 	if (!has_value(answer, COL_NODE))
 	{
-		lease_lose(psprintf("The registry gives no node number: %s.%s%s",
+		/* the holders are not for everybody, see text_shown() */
+		lease_lose(psprintf("The registry gives no node number, as %s%s%s",
 							text_value(answer, COL_REFUSAL),
-							has_value(answer, COL_DETAIL) ? " " : "",
+							has_value(answer, COL_DETAIL) ? ": " : ".",
 							text_value(answer, COL_DETAIL)),
 				   text_value(answer, COL_HINT));
 		return;

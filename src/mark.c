@@ -48,6 +48,7 @@
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "storage/ipc.h"
 #include "utils/timestamp.h"
 
 #include "alarm.h"
@@ -101,7 +102,7 @@ mark_wait(uint64 time, Wait *wait)
 
 	CHECK_FOR_INTERRUPTS();
 	mark_ask(time);
-	if (left_ms <= 0 || writer->error_final)
+	if (left_ms <= 0 || worker_is_refusing(writer))
 	{
 		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
 		worker_report(writer, "cannot generate a snowflake ID: the durable mark could not be raised");
@@ -113,7 +114,7 @@ mark_wait(uint64 time, Wait *wait)
 		char	   *hint;
 
 		(void) worker_describe(writer, &detail, &hint);
-		ereport(LOG,
+		ereport(LOG_SERVER_ONLY,
 				(errmsg("process %d still waits for the durable mark, to draw a snowflake ID, after " INT64_FORMAT " ms",
 						MyProcPid, ms),
 				 errdetail("%s%s", detail, alarm_left_out(left_out)),
@@ -130,15 +131,27 @@ mark_wait(uint64 time, Wait *wait)
 	wait_end(wait, WAIT_MARK);
 }
 
+/*
+ * What failed, or was cancelled or terminated, is not to be done later.
+ */
+static void
+take_back_advance(int code, Datum floor)
+{
+	uint64		mine = DatumGetUInt64(floor);
+
+	(void) pg_atomic_compare_exchange_u64(&shared->mark.advance_to, &mine, 0);
+}
+
 void
 mark_advance(uint64 floor)
 {
 	Mark	   *state = &shared->mark;
+	Datum		mine = UInt64GetDatum(floor);
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	PG_TRY();
+	PG_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
 	{
 		while (pg_atomic_read_u64(&state->advanced) < floor)
 		{
@@ -146,15 +159,15 @@ mark_advance(uint64 floor)
 			worker_await(&shared->mark_writer, since, MARK_FAILURE);
 		}
 	}
-	PG_FINALLY();
-	{
-		uint64		mine = floor;
-
-		/* what failed, or was cancelled, is not to be done later */
-		(void) pg_atomic_compare_exchange_u64(&state->advance_to, &mine, 0);
-	}
-	PG_END_TRY();
+	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
+	take_back_advance(0, mine);
 	ConditionVariableCancelSleep();
+}
+
+static void
+take_back_accept(int code, Datum arg)
+{
+	pg_atomic_write_u32(&shared->mark.accept, 0);
 }
 
 /*
@@ -171,7 +184,7 @@ mark_accept(void)
 
 	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	PG_TRY();
+	PG_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
 	{
 		while (pg_atomic_read_u64(&state->limit) == 0)
 		{
@@ -179,11 +192,8 @@ mark_accept(void)
 			worker_await(&shared->mark_writer, since, MARK_FAILURE);
 		}
 	}
-	PG_FINALLY();
-	{
-		pg_atomic_write_u32(&state->accept, 0);
-	}
-	PG_END_TRY();
+	PG_END_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
+	take_back_accept(0, (Datum) 0);
 	ConditionVariableCancelSleep();
 	return true;
 }

@@ -269,16 +269,20 @@ recover(bool asked, bool accept)
 /*
  * Do what is asked for, if anything is.  Raises an ERROR when it cannot be
  * done; then sessions that still wait ask again.
+ *
+ * Up to what is committed, snowflake_advance() and the restore of a dump, which
+ * everybody may do again and again, write nothing.  The mark as it was read does
+ * not count: it may not be on the synchronous standbys.
  */
 static void
 serve(void *is_asked)
 {
+	static uint64 committed = 0;	/* in time units, by this process */
 	Mark	   *state = &shared->mark;
 	bool		asked = *(bool *) is_asked;
 	bool		accept;
 	uint64		wanted;
 	uint64		floor;
-	int64		mark;
 
 	wanted = pg_atomic_exchange_u64(&state->wanted, 0);
 	floor = pg_atomic_exchange_u64(&state->advance_to, 0);
@@ -290,23 +294,24 @@ serve(void *is_asked)
 	if (pg_atomic_read_u64(&state->limit) == 0 && !recover(asked, accept))
 		return;
 
-	if (wanted > 0 && mark_runs_out(wanted))
+	if ((wanted > 0 && mark_runs_out(wanted)) || floor > committed)
 	{
+		uint64		time = Max(wanted, floor);
+		int64		mark;
+
 		home_begin("raising the durable mark");
-		mark = write_mark(Min(wanted + Max(window_units(), 1), MAX_TIME + 1));
+		mark = write_mark(Min(time + Max(window_units(), 1), MAX_TIME + 1));
 		warn_of_end(wanted);
 		home_commit();
+		committed = mark_to_time(mark, false);
 		publish(mark);
 	}
 
 	if (floor > pg_atomic_read_u64(&state->advanced))
 	{
-		home_begin("raising the durable mark for snowflake_advance()");
-		mark = write_mark(floor);
-		home_commit();
 		raise_words(floor);
 		pg_atomic_write_u64(&state->advanced, floor);
-		publish(mark);
+		ConditionVariableBroadcast(&shared->mark_writer.changed);
 	}
 }
 

@@ -12,9 +12,11 @@
  *
  * and from there on plans it like any such condition.
  *
- * The functions that read the epoch and the layout are STABLE, but for a
- * running server these do not change, so no plan outlives them: calls with
- * constant arguments are evaluated when planned.
+ * The functions that read the epoch and the layout are STABLE, but where the
+ * library is preloaded these do not change in a running server, so no plan
+ * outlives them: calls with constant arguments are evaluated when planned.
+ * Where it is not, a reload may change them under a prepared statement; then
+ * no period counts as known, and calls are evaluated when the query starts.
  *
  * All this is for plans only ("root" is set).  An index or a generated column
  * would outlive the server's settings; for these the functions stay what they
@@ -151,15 +153,11 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 	if (!may_be_doubled(root, id))
 		return NULL;
 
-	if (IsA(period, Const))
-	{
-		Const	   *known = (Const *) period;
-
-		/* a NULL is the server's to simplify: the function is STRICT */
-		if (known->constisnull)
-			return NULL;
-		return in_known_period(id, DatumGetRangeTypeP(known->constvalue));
-	}
+	/* a NULL is the server's to simplify: the function is STRICT */
+	if (IsA(period, Const) && ((Const *) period)->constisnull)
+		return NULL;
+	if (IsA(period, Const) && snowflake_settings_fixed)
+		return in_known_period(id, DatumGetRangeTypeP(((Const *) period)->constvalue));
 
 	if (!may_be_doubled(root, period))
 		return NULL;
@@ -192,7 +190,7 @@ snowflake_in_support(PG_FUNCTION_ARGS)
 
 /*
  * Planner support for functions whose result depends on their arguments and on
- * settings that are fixed at server start.
+ * settings that are fixed at server start, where the library is preloaded.
  */
 Datum
 snowflake_settings_support(PG_FUNCTION_ARGS)
@@ -204,7 +202,7 @@ snowflake_settings_support(PG_FUNCTION_ARGS)
 	{
 		SupportRequestSimplify *req = (SupportRequestSimplify *) request;
 		FuncExpr   *call = req->fcall;
-		bool		known = req->root != NULL;
+		bool		known = req->root != NULL && snowflake_settings_fixed;
 		ListCell   *lc;
 
 		foreach(lc, call->args)

@@ -404,6 +404,7 @@ typedef struct Look
 	}			found;
 	int64		max_value;
 	char		error[SEGMENT_MESSAGE_SIZE];
+	bool		error_passes;
 
 	/* From which answer on it counts: one that was asked for after the call. */
 	Segment    *segment;
@@ -447,6 +448,7 @@ look_at(const char *utf8, SegmentHandle *handle, Look *look)
 	look->max_value = segment->max_value;
 	strlcpy(look->error, segments->error[0] != '\0' ? segments->error :
 			segment->is_failing ? segment->error : "", sizeof(look->error));
+	look->error_passes = segments->error[0] != '\0' || segment->error_passes;
 	if (!is_exhausted(segment, pg_atomic_read_u64(&segment->word)))
 		look->found = LOOK_TAKE;
 	else if ((int32) (segment->answers - look->answer) < 0)
@@ -478,17 +480,21 @@ count_wait(const Look *look, uint64 wait_us)
 }
 
 /*
- * Why is there none yet?
+ * Why is there none yet, and does that pass by itself?
  */
 static const char *
-wait_detail(const Look *look)
+wait_detail(const Look *look, bool *passes)
 {
+	WorkerState state;
 	char	   *detail;
 	char	   *hint;
 
+	*passes = look->error_passes;
 	if (look->error[0] != '\0')
 		return utf8_to_server(look->error);
-	if (worker_describe(&shared->services, &detail, &hint) >= WORKER_ABSENT)
+	state = worker_describe(&shared->services, &detail, &hint);
+	*passes = state < WORKER_ABSENT;
+	if (state >= WORKER_HANGS)
 		return detail;
 	return "The background worker has not fetched one yet.";
 }
@@ -502,25 +508,29 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
 	int64		ms;
 	uint64		left_out;
+	bool		passes;
 
 	CHECK_FOR_INTERRUPTS();
 	if (left_ms <= 0)
 	{
+		const char *detail = wait_detail(look, &passes);
+
 		count_wait(look, snowflake_max_wait * UINT64CONST(1000));
 		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				(errcode(wait_sqlstate(passes)),
 				 errmsg("cannot draw a number of segment tag \"%s\": no segment came in time",
 						utf8_to_server(utf8)),
 				 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-						   wait_detail(look), snowflake_max_wait),
+						   text_shown(detail), snowflake_max_wait),
+				 errdetail_log("%s", detail),
 				 errhint("The background worker goes on trying. See the view pg_stat_snowflake_segments.")));
 	}
 
 	if (wait_is_long(wait, WAIT_SEGMENT, &ms, &left_out))
-		ereport(LOG,
+		ereport(LOG_SERVER_ONLY,
 				(errmsg("process %d still waits for a segment of tag \"%s\" after " INT64_FORMAT " ms",
 						MyProcPid, utf8_to_server(utf8), ms),
-				 errdetail("%s%s", wait_detail(look), alarm_left_out(left_out))));
+				 errdetail("%s%s", wait_detail(look, &passes), alarm_left_out(left_out))));
 
 	wait_begin(wait, WAIT_SEGMENT);
 	(void) ConditionVariableTimedSleep(&shared->segments.changed,

@@ -20,6 +20,7 @@
 #include "segment.h"
 #include "utf8.h"
 #include "waits.h"
+#include "worker.h"
 
 static const char *const names[] = {
 	[SEGMENT_CREATE] = "create",
@@ -109,6 +110,8 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
 	SegmentCommand *command = &shared->segments.command;
 	char		error[SEGMENT_MESSAGE_SIZE];
+	char	   *detail;
+	char	   *hint;
 	bool		was_mine = is_mine;
 	bool		is_sent;
 
@@ -138,33 +141,42 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 		is_mine = false;
 	}
 	LWLockRelease(shared->segments.lock);
+
+	if (error[0] != '\0')
+		detail = pstrdup(utf8_to_server(error));
+	else if (worker_describe(&shared->services, &detail, &hint) < WORKER_HANGS)
+		detail = was_mine ? "The background worker has not carried out the command yet." :
+			"The background worker is busy with the command of another session.";
 	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			(errcode(wait_sqlstate(true)),
 			 errmsg("cannot %s segment tag \"%s\": no answer came in time",
 					names[kind], utf8_to_server(utf8)),
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-					   error[0] != '\0' ? utf8_to_server(error) :
-					   was_mine ? "The background worker has not carried out the command yet." :
-					   "The background worker is busy with the command of another session.",
-					   snowflake_max_wait),
+					   text_shown(detail), snowflake_max_wait),
+			 errdetail_log("%s", detail),
 			 was_mine && is_sent ?
 			 errhint("The command may have been carried out, or may still be.") :
 			 errhint("The command was not carried out.")));
 }
 
 /*
- * What the registry says, as it says it.
+ * What the registry says, as it says it.  Where it says nothing, why: not to
+ * everybody, as that names its host.
  */
 static void
 report_registry_error(SegmentCommandKind kind, const char *utf8,
 					  const SegmentResult *result)
 {
+	const char *detail = utf8_to_server(result->detail);
+	const char *shown = result->sqlstate == ERRCODE_CONNECTION_FAILURE ?
+		text_shown(detail) : detail;
+
 	ereport(ERROR,
 			(errcode(result->sqlstate),
 			 errmsg("could not %s segment tag \"%s\": %s", names[kind],
 					utf8_to_server(utf8), utf8_to_server(result->message)),
-			 result->detail[0] != '\0' ?
-			 errdetail("%s", utf8_to_server(result->detail)) : 0,
+			 detail[0] != '\0' ? errdetail("%s", shown) : 0,
+			 detail[0] != '\0' ? errdetail_log("%s", detail) : 0,
 			 result->hint[0] != '\0' ?
 			 errhint("%s", utf8_to_server(result->hint)) : 0));
 }

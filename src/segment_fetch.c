@@ -31,6 +31,7 @@
 #include "segment.h"
 #include "segment_fetch.h"
 #include "utf8.h"
+#include "waits.h"
 
 #define POLL_MS		3000
 #define RETRY_MS	1000
@@ -334,6 +335,7 @@ apply_row(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint64 
 				 row->closed_until);
 		segment->error_at = now;
 		segment->is_failing = true;
+		segment->error_passes = true;
 		pg_atomic_write_u32(&segment->asked, 1);
 	}
 }
@@ -500,10 +502,11 @@ segment_fetch_abandon(void)
  */
 
 /*
- * A request for segments did not work.  The error is a sentence in UTF-8.
+ * A request for segments did not work.  The error is a sentence in UTF-8, and
+ * may pass by itself.
  */
 static void
-take_failed(const char *error)
+take_failed(const char *error, bool passes)
 {
 	Segments   *segments = &shared->segments;
 	TimestampTz now = GetCurrentTimestamp();
@@ -523,6 +526,7 @@ take_failed(const char *error)
 		utf8_copy(segment->error, sizeof(segment->error), error);
 		segment->error_at = now;
 		segment->is_failing = true;
+		segment->error_passes = passes;
 
 		/* sessions that wait for a tag that may not be possible ask again */
 		if (!request.was_alone)
@@ -566,7 +570,7 @@ segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 									 "The registry cannot give segments: %s.", message);
 		uint64		left_out;
 
-		take_failed(error);
+		take_failed(error, wait_error_passes(sqlstate));
 		if (!segment_is_at_home() && alarm_is_due(ALARM_SEGMENT, &left_out))
 			ereport(WARNING,
 					(errmsg("could not fetch segments of numbers"),
@@ -594,7 +598,7 @@ segment_fetch_note_no_answer(const char *error)
 		segment_fetch_handle_result(&result);
 	}
 	else if (request.kind == FETCH_TAKE)
-		take_failed(error);
+		take_failed(error, true);
 }
 
 void

@@ -6,11 +6,13 @@
  * layout, epoch and node_id decide what an ID means, so they are fixed when
  * the server starts.  Where the library is not preloaded, nothing is
  * generated and they only serve the reading functions; the server then lets
- * us define nothing stricter than a setting of the configuration file.
+ * us define nothing stricter than a setting of the configuration file, so
+ * that a reload changes them in a running session.
  *
  * The server starts with a WARNING and the default when a custom setting is
  * wrong.  IDs made with an unintended layout, epoch or node could be IDs of
  * another server, so here it does not start at all: see settings_define().
+ * Nor is the library loaded into a session to read IDs in an unintended way.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,6 +49,8 @@ int			snowflake_clock_skew_action = SKEW_WARN;
 int			snowflake_max_segment_tags;
 bool		snowflake_keep_segments;
 
+bool		snowflake_settings_fixed = false;
+
 static char *epoch_string;
 static char *layout_string;
 static char *recorded;
@@ -71,6 +75,11 @@ static const struct config_enum_entry clock_skew_action_options[] = {
 	{"stop", SKEW_STOP, false},
 	{NULL, 0, false}
 };
+
+#define LAYOUT_HINT \
+	"A layout lists its fields from the highest bit to the lowest, as in \"time:41 node:5 worker:5 sequence:12\", or is the name of a dialect, as in \"twitter\"."
+#define EPOCH_HINT \
+	"Write the instant of time 0 with its zone, as in \"2020-01-01 00:00:00+00\"."
 
 static const char *const setting_names[] = {
 	"snowflake.layout",
@@ -100,7 +109,7 @@ check_layout(char **newval, void **extra, GucSource source)
 	if (!dialect_or_layout_parse(*newval, &layout, &error))
 	{
 		GUC_check_errdetail("%s", error.message);
-		GUC_check_errhint("A layout lists its fields from the highest bit to the lowest, as in \"time:41 node:5 worker:5 sequence:12\", or is the name of a dialect, as in \"twitter\".");
+		GUC_check_errhint(LAYOUT_HINT);
 		return false;
 	}
 
@@ -175,7 +184,7 @@ check_epoch(char **newval, void **extra, GucSource source)
 	if (reason != NULL)
 	{
 		GUC_check_errdetail("%s", reason);
-		GUC_check_errhint("Write the instant of time 0 with its zone, as in \"2020-01-01 00:00:00+00\".");
+		GUC_check_errhint(EPOCH_HINT);
 		return false;
 	}
 
@@ -408,10 +417,10 @@ define_mark(GucContext fixed)
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
-	/* Nothing reads the variable; see check_recorded() in mark.c. */
+	/* Nothing reads the variable; see find_pointer() in record.c. */
 	DefineCustomStringVariable("snowflake.recorded",
 							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
-							   "Set by the background worker.",
+							   "Set by the background workers.",
 							   &recorded,
 							   "",
 							   PGC_SUSET,
@@ -421,7 +430,7 @@ define_mark(GucContext fixed)
 	/* Read by dumps, see snowflake_dumped_mark in the install script. */
 	DefineCustomStringVariable("snowflake.backfilled",
 							   "Says how many sequence numbers of a time unit snowflake_backfill() has used at most.",
-							   "Set by the background worker.",
+							   "Set by the background workers.",
 							   &backfilled,
 							   "",
 							   PGC_SUSET,
@@ -492,28 +501,93 @@ define_segments(GucContext fixed)
 }
 
 /*
- * Define all settings.  A value in the configuration that is not valid is an
- * ERROR, which at server start ends the server.
+ * In another copy of the library the settings are its own, and so is the
+ * shared memory.
+ */
+static void
+check_other_copy(void)
+{
+	if (GetConfigOption("snowflake.layout", true, false) != NULL &&
+		(GetConfigOptionFlags("snowflake.layout", true) & GUC_CUSTOM_PLACEHOLDER) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("another copy of the library \"snowflake\" is loaded"),
+				 errdetail("Only one copy can be in use on a server."),
+				 errhint("Name the same file in \"shared_preload_libraries\" and in the functions of the extension.")));
+}
+
+/*
+ * What the configuration has before the setting is defined: a string, which may
+ * be empty when it was taken out of the configuration since the server's start.
+ */
+static const char *
+undefined_value(const char *name)
+{
+	const char *value = GetConfigOption(name, true, false);
+
+	return value != NULL && *value != '\0' ? value : NULL;
+}
+
+static void
+report_unreadable(const char *name, const char *value, const char *reason,
+				  const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for parameter \"%s\": \"%s\"", name, value),
+			 errdetail("%s", reason),
+			 errhint("%s", hint)));
+}
+
+/*
+ * In a session that loads the library by itself: raise an ERROR when it could
+ * not read IDs as configured.  The other settings are of no use there, and the
+ * server warns of them.
+ *
+ * Before anything is defined, since definitions stay, and a second attempt in
+ * the same session would fail because of them.
+ */
+static void
+check_readable(void)
+{
+	const char *layout_value = undefined_value("snowflake.layout");
+	const char *epoch_value = undefined_value("snowflake.epoch");
+	const char *reason = NULL;
+	Layout		layout;
+	LayoutError error;
+	TimestampTz epoch;
+
+	if (layout_value != NULL &&
+		!dialect_or_layout_parse(layout_value, &layout, &error))
+		report_unreadable("snowflake.layout", layout_value, error.message,
+						  LAYOUT_HINT);
+	if (epoch_value != NULL)
+		reason = read_epoch(epoch_value, &epoch);
+	if (reason != NULL)
+		report_unreadable("snowflake.epoch", epoch_value, reason, EPOCH_HINT);
+}
+
+/*
+ * Define all settings.  At server start, a value in the configuration that is
+ * not valid is an ERROR, which ends the server.
  */
 void
 settings_define(void)
 {
-	GucContext	fixed = process_shared_preload_libraries_in_progress ?
-		PGC_POSTMASTER : PGC_SIGHUP;
-	char	   *configured[lengthof(setting_names)];
+	GucContext	fixed;
+	char	   *configured[lengthof(setting_names)] = {NULL};
 
-	/*
-	 * Before they are defined, the configured values are just strings.  One
-	 * that was taken out of the configuration since the server's start may be
-	 * an empty string now.
-	 */
-	for (int i = 0; i < (int) lengthof(setting_names); i++)
+	check_other_copy();
+	snowflake_settings_fixed = process_shared_preload_libraries_in_progress;
+	fixed = snowflake_settings_fixed ? PGC_POSTMASTER : PGC_SIGHUP;
+	if (!snowflake_settings_fixed)
+		check_readable();
+
+	/* Before they are defined, the configured values are just strings. */
+	for (int i = 0; snowflake_settings_fixed && i < (int) lengthof(setting_names); i++)
 	{
 		const char *value = GetConfigOption(setting_names[i], true, false);
 
-		if (value != NULL && *value == '\0' &&
-			!process_shared_preload_libraries_in_progress)
-			value = NULL;
 		configured[i] = value ? pstrdup(value) : NULL;
 	}
 

@@ -62,6 +62,12 @@ extern int	snowflake_max_segment_tags;
 extern bool snowflake_keep_segments;
 
 /*
+ * Was the library preloaded?  Then layout, epoch and others are what they are
+ * until the server stops; else a reload changes them in a running session.
+ */
+extern bool snowflake_settings_fixed;
+
+/*
  * From the server's timestamps to microseconds since 1970-01-01 UTC, as marks
  * and dialects have them.
  */

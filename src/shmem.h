@@ -121,12 +121,13 @@ typedef struct Worker
 	bool		connecting;
 
 	/*
-	 * What it failed with and its hint, '' after it did not fail; "final"
-	 * when a retry is of no use.  Written by the worker alone, protected by
-	 * SharedState.lock; sessions that wait look at the latter without it, and
-	 * may see it a moment late.
+	 * What it failed with, its SQLSTATE and its hint; '' and 0 after it did
+	 * not fail.  Written by the worker alone, protected by SharedState.lock;
+	 * sessions that wait look at the SQLSTATE without it, and may see it a
+	 * moment late.  In an encoding that is protected likewise.
 	 */
-	bool		error_final;
+	int			error_sqlstate;
+	int			error_encoding; /* also of last_error */
 	char		error[WORKER_ERROR_SIZE];
 	char		hint[WORKER_ERROR_SIZE];
 
@@ -170,9 +171,9 @@ typedef struct Mark
 	pg_atomic_uint64 floor;
 
 	/*
-	 * What snowflake_advance() made durable.  Not the floor: a mark that was
-	 * read may not be on the synchronous standbys.  Written by the worker
-	 * alone, only goes up.
+	 * What snowflake_advance() made of it, durably.  Not the floor: a mark
+	 * that was read may not be on the synchronous standbys.  Written by the
+	 * worker alone, only goes up.
 	 */
 	pg_atomic_uint64 advanced;
 
@@ -290,6 +291,12 @@ typedef struct Lease
 	 */
 	char		error[LEASE_ERROR_SIZE];
 	char		hint[LEASE_ERROR_SIZE];
+
+	/*
+	 * Somebody has to mend that.  Protected by SharedState.lock; sessions that
+	 * wait look at it without, and may see it a moment late.
+	 */
+	bool		is_refused;
 } Lease;
 
 /*
@@ -417,6 +424,7 @@ typedef struct Segment
 	uint64		waits;
 	uint64		wait_us;
 	bool		is_failing;		/* no segment came when last asked for */
+	bool		error_passes;	/* by itself; see waits.h */
 	char		error[SEGMENT_ERROR_SIZE];	/* the last one */
 	TimestampTz error_at;		/* 0 for never */
 } Segment;

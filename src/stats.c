@@ -12,13 +12,11 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -55,6 +53,7 @@ typedef struct StatsSnapshot
 	SlotStats  *slots;
 	TimestampTz last_error_at;
 	char		last_error[WORKER_ERROR_SIZE];
+	int			last_error_encoding;
 } StatsSnapshot;
 
 /*
@@ -112,6 +111,7 @@ take_snapshot(void)
 		&shared->services : &shared->mark_writer;
 	result->last_error_at = worker->last_error_at;
 	strlcpy(result->last_error, worker->last_error, sizeof(result->last_error));
+	result->last_error_encoding = worker->error_encoding;
 	LWLockRelease(shared->lock);
 
 	for (int i = 0; i < shared->nslots; i++)
@@ -135,15 +135,6 @@ static Datum
 since_reset(uint64 issued, uint64 at_reset)
 {
 	return Int64GetDatum((int64) (issued - Min(issued, at_reset)));
-}
-
-/*
- * May the caller see processes, and what the worker says?
- */
-static bool
-sees_all(void)
-{
-	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
 
 /*
@@ -272,7 +263,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 		waits += pg_atomic_read_u64(&stats->waits[kind]);
 		wait_us += pg_atomic_read_u64(&stats->wait_us[kind]);
 	}
-	pid = sees_all() ? worker_pid() : 0;
+	pid = text_is_shown() ? worker_pid() : 0;
 	wall = GetCurrentTimestamp();
 	clock_ts = clock_steps() ? wall : clock_read_to_draw();
 
@@ -312,8 +303,9 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	values[i++] = Int32GetDatum(slots_used);
 	nulls[i] = pid == 0;
 	values[i++] = Int32GetDatum(pid);
-	nulls[i] = snapshot->last_error_at == 0 || !sees_all();
-	values[i++] = CStringGetTextDatum(snapshot->last_error);
+	nulls[i] = snapshot->last_error_at == 0 || !text_is_shown();
+	values[i++] = CStringGetTextDatum(utf8_any_to_server(snapshot->last_error,
+														 snapshot->last_error_encoding));
 	nulls[i] = nulls[i - 1];
 	values[i++] = TimestampTzGetDatum(snapshot->last_error_at);
 	values[i++] = unit_datum(snowflake_layout.max[FIELD_TIME] + 1);
@@ -333,7 +325,7 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	StatsSnapshot *snapshot;
 	uint64		floor;
-	bool		shows_pids = sees_all();
+	bool		shows_pids = text_is_shown();
 	int			node = lease_node();
 
 	shmem_require("read its statistics");
@@ -390,7 +382,7 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 		[SEGMENT_ENDED] = "ended"
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		shows_errors = sees_all();
+	bool		shows_errors = text_is_shown();
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);

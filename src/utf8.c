@@ -1,16 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * utf8.c
- *		Texts that processes share: in UTF-8, as each database has an encoding.
+ *		Texts that processes share: in UTF-8, as each database has an encoding;
+ *		and what the caller may see of them.
  *
- * What comes from the registry is in UTF-8, see registry_link.c.
+ * What comes from the registry is in UTF-8, see registry_link.c.  What the
+ * worker fails with is in the encoding of its database: an error is noted
+ * where nothing can be looked up to convert it.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 
 #include "utf8.h"
 
@@ -25,33 +31,68 @@ utf8_copy(char *to, Size size, const char *utf8)
 }
 
 /*
- * What the encoding of this database does not have becomes a question mark: a
- * message or a view is not to fail for it.
+ * A character that the other encoding does not have makes all that is not
+ * ASCII question marks: a message or a view is not to fail for it.
  */
-const char *
-utf8_to_server(const char *utf8)
+static const char *
+convert(const char *text, int from, int to)
 {
-	int			length = (int) strlen(utf8);
-	int			encoding = GetDatabaseEncoding();
-	Oid			conversion;
-	unsigned char *result;
+	int			length = (int) strlen(text);
+	Oid			conversion = FindDefaultConversionProc(from, to);
+	unsigned char *result = palloc((Size) length * MAX_CONVERSION_GROWTH + 1);
 
-	if (encoding == PG_UTF8 || encoding == PG_SQL_ASCII)
-		return utf8;
-	conversion = FindDefaultConversionProc(PG_UTF8, encoding);
-	result = palloc((Size) length * MAX_CONVERSION_GROWTH + 1);
 	if (OidIsValid(conversion) &&
-		pg_do_encoding_conversion_buf(conversion, PG_UTF8, encoding,
-									  (unsigned char *) unconstify(char *, utf8), length,
+		pg_do_encoding_conversion_buf(conversion, from, to,
+									  (unsigned char *) unconstify(char *, text), length,
 									  result, length * MAX_CONVERSION_GROWTH + 1,
 									  true) == length)
 		return (char *) result;
 
-	strcpy((char *) result, utf8);
+	strcpy((char *) result, text);
 	for (int i = 0; i < length; i++)
 	{
 		if (IS_HIGHBIT_SET(result[i]))
 			result[i] = '?';
 	}
 	return (char *) result;
+}
+
+const char *
+utf8_to_server(const char *utf8)
+{
+	int			encoding = GetDatabaseEncoding();
+
+	if (encoding == PG_UTF8 || encoding == PG_SQL_ASCII)
+		return utf8;
+	return convert(utf8, PG_UTF8, encoding);
+}
+
+const char *
+utf8_any_to_server(const char *text, int encoding)
+{
+	if (encoding == GetDatabaseEncoding())
+		return text;
+
+	/* of no encoding: it is taken for UTF-8 if it can be that */
+	if (encoding != PG_UTF8 &&
+		(encoding != PG_SQL_ASCII ||
+		 !pg_verify_mbstr(PG_UTF8, text, (int) strlen(text), true)))
+		text = convert(text, encoding, PG_UTF8);
+	return utf8_to_server(text);
+}
+
+bool
+text_is_shown(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+const char *
+text_shown(const char *text)
+{
+	const char *colon = strstr(text, ": ");
+
+	if (colon == NULL || text_is_shown())
+		return text;
+	return psprintf("%.*s.", (int) (colon - text), text);
 }

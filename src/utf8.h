@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * utf8.h
- *		Texts that processes share: in UTF-8, as each database has an encoding.
+ *		Texts that processes share: in UTF-8, as each database has an encoding;
+ *		and what the caller may see of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +16,18 @@ extern void utf8_copy(char *to, Size size, const char *utf8);
 
 /* In the encoding of this database, for a message or a view. */
 extern const char *utf8_to_server(const char *utf8);
+
+/* The same of a text in any encoding. */
+extern const char *utf8_any_to_server(const char *text, int encoding);
+
+/* May the caller see what other processes do and say? */
+extern bool text_is_shown(void);
+
+/*
+ * What the caller may see of a text that says what is wrong, and after a colon
+ * where, or what another program says of it: if not all, what is wrong.
+ */
+extern const char *text_shown(const char *text);
 
 #pragma GCC visibility pop
 

@@ -65,6 +65,18 @@ wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out)
 	return alarm_is_due(ALARM_WAIT + kind, left_out);
 }
 
+bool
+wait_error_passes(int sqlstate)
+{
+	int			category = ERRCODE_TO_CATEGORY(sqlstate);
+
+	return category == ERRCODE_CONNECTION_EXCEPTION ||
+		category == ERRCODE_TRANSACTION_ROLLBACK ||
+		category == ERRCODE_INSUFFICIENT_RESOURCES ||
+		category == ERRCODE_OPERATOR_INTERVENTION ||
+		sqlstate == ERRCODE_LOCK_NOT_AVAILABLE;
+}
+
 /*
  * The number of a wait event with a name.  Each process has to ask for it
  * once.

@@ -45,6 +45,21 @@ extern void wait_end(Wait *wait, WaitKind kind);
 extern bool wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out);
 
 /*
+ * The SQLSTATE of a wait that has run out.  Where it is for something that
+ * passes by itself, clients may try again, as after lock_timeout; else
+ * somebody has to mend the cause first.
+ */
+static inline int
+wait_sqlstate(bool passes)
+{
+	return passes ? ERRCODE_LOCK_NOT_AVAILABLE :
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+}
+
+/* Does an error of a background worker, or of the registry, pass by itself? */
+extern bool wait_error_passes(int sqlstate);
+
+/*
  * The wait events, for pg_stat_activity.  They have names of their own from
  * PostgreSQL 17 on.
  */

@@ -18,7 +18,10 @@
  */
 #include "postgres.h"
 
+#include <dlfcn.h>
+
 #include "access/xact.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -39,16 +42,26 @@
 #include "compat.h"
 #include "home.h"
 #include "settings.h"
+#include "utf8.h"
 #include "waits.h"
 #include "worker.h"
 
 #define RESTART_S	1
+
+/* It should have been started by then, when there is something to do. */
+#define START_S		3
+
+/* A worker that has not reacted for so long is not just busy. */
+#define REACTS_US	(2 * USECS_PER_SEC)
 
 /* After it could not connect, which is a line in the log each time. */
 #define RECONNECT_S	5
 
 /* Told to end, and not ending because of an error. */
 static volatile sig_atomic_t terminated = false;
+
+/* One has no place among the background workers; set in the postmaster. */
+static bool is_left_out = false;
 
 /*
  * For sessions
@@ -75,10 +88,10 @@ worker_wake(Worker *worker)
 void
 worker_ask(Worker *worker)
 {
-	if (pg_atomic_exchange_u32(&worker->requested, 1) != 0)
-		return;
-	pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
-	worker_wake(worker);
+	if (pg_atomic_read_u32(&worker->requested) == 0)
+		pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
+	if (pg_atomic_exchange_u32(&worker->requested, 1) == 0)
+		worker_wake(worker);
 }
 
 int64
@@ -86,53 +99,92 @@ worker_unanswered_us(Worker *worker)
 {
 	uint64		at = pg_atomic_read_u64(&worker->requested_at);
 
-	if (pg_atomic_read_u32(&worker->requested) == 0)
+	if (at == 0 || pg_atomic_read_u32(&worker->requested) == 0)
 		return 0;
 	return Max(clock_read_steady() - (int64) at, 0);
+}
+
+/*
+ * What it failed with last, if it has not done anything since; and whether that
+ * passes by itself.
+ */
+static bool
+describe_error(Worker *worker, const char *home, char **detail, char **hint,
+			   bool *passes)
+{
+	char		error[WORKER_ERROR_SIZE];
+	char		error_hint[WORKER_ERROR_SIZE];
+	int			encoding;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	strlcpy(error, worker->error, sizeof(error));
+	strlcpy(error_hint, worker->hint, sizeof(error_hint));
+	encoding = worker->error_encoding;
+	*passes = wait_error_passes(worker->error_sqlstate);
+	LWLockRelease(shared->lock);
+	if (error[0] == '\0')
+		return false;
+
+	*detail = psprintf("The background worker failed in database \"%s\": %s",
+					   home, utf8_any_to_server(error, encoding));
+	if (!text_is_shown())
+		*hint = pstrdup("The server's log says why, and so does pg_stat_snowflake to roles with the privileges of pg_read_all_stats.");
+	else if (error_hint[0] != '\0')
+		*hint = pstrdup(utf8_any_to_server(error_hint, encoding));
+	else
+		*hint = pstrdup("Mend the cause. The background worker tries again when a session asks for an ID.");
+	return true;
 }
 
 WorkerState
 worker_describe(Worker *worker, char **detail, char **hint)
 {
 	uint32		number = pg_atomic_read_u32(&worker->proc);
-	char		error[WORKER_ERROR_SIZE];
-	char		error_hint[WORKER_ERROR_SIZE];
+	const char *home = utf8_any_to_server(snowflake_database, PG_SQL_ASCII);
+	const char *name = worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME;
+	int64		unanswered_us = worker_unanswered_us(worker);
+	StringInfoData said;
+	bool		passes;
 	PGPROC	   *proc;
 	uint32		wait;
 	const char *type;
 
-	LWLockAcquire(shared->lock, LW_SHARED);
-	strlcpy(error, worker->error, sizeof(error));
-	strlcpy(error_hint, worker->hint, sizeof(error_hint));
-	LWLockRelease(shared->lock);
-
-	if (error[0] != '\0')
-	{
-		*detail = psprintf("The background worker failed in database \"%s\": %s",
-						   snowflake_database, error);
-		*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
-						"Mend the cause. The background worker tries again when a session asks for an ID.");
-		return WORKER_FAILS;
-	}
+	if (describe_error(worker, home, detail, hint, &passes))
+		return passes ? WORKER_HINDERED : WORKER_FAILS;
 	if (number == (uint32) -1)
 	{
-		*detail = psprintf("The background worker \"%s\" is not running.",
-						   worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME);
-		*hint = pstrdup("See the server's log; \"max_worker_processes\" may be too small.");
-		return WORKER_ABSENT;
+		*detail = psprintf("The background worker \"%s\" is not running.", name);
+		*hint = pstrdup("The server starts it within a second. If it does not, see the server's log; \"max_worker_processes\" may be too small.");
+		return worker->started || unanswered_us < START_S * USECS_PER_SEC ?
+			WORKER_STARTS : WORKER_ABSENT;
 	}
 
 	proc = &ProcGlobal->allProcs[number];
 	wait = *(volatile uint32 *) &proc->wait_event_info;
 	type = pgstat_get_wait_event_type(wait);
-	*detail = type == NULL || wait == wait_event_worker(worker) ?
-		psprintf("The background worker, PID %d, is at work on it in database \"%s\".",
-				 proc->pid, snowflake_database) :
-		psprintf("The background worker, PID %d, is at work on it in database \"%s\" and waits for %s: %s.",
-				 proc->pid, snowflake_database, type,
-				 pgstat_get_wait_event(wait));
+	initStringInfo(&said);
+	appendStringInfo(&said, "The background worker \"%s\", PID %d, ", name, proc->pid);
+	if (unanswered_us >= REACTS_US)
+		appendStringInfo(&said, "has not reacted for %d s", (int) (unanswered_us / USECS_PER_SEC));
+	else
+		appendStringInfo(&said, "is at work on it in database \"%s\"", home);
+	if (type != NULL && wait != wait_event_worker(worker))
+		appendStringInfo(&said, " and waits for %s:%s", type, pgstat_get_wait_event(wait));
+	appendStringInfoChar(&said, '.');
+	*detail = said.data;
+	if (unanswered_us >= REACTS_US)
+	{
+		*hint = pstrdup("Find out what keeps it: a stopped process, a lock, a disk or a synchronous standby. It may be ended with pg_terminate_backend(), and is then started again.");
+		return WORKER_HANGS;
+	}
 	*hint = pstrdup("The background worker writes, commits, and waits for the synchronous standbys, if there are any.");
 	return wait == wait_event_worker(worker) ? WORKER_SLEEPS : WORKER_WORKS;
+}
+
+bool
+worker_is_refusing(const Worker *worker)
+{
+	return worker->error_sqlstate == ERRCODE_CONFIG_FILE_ERROR;
 }
 
 /*
@@ -141,20 +193,22 @@ worker_describe(Worker *worker, char **detail, char **hint)
 void
 worker_report(Worker *worker, const char *failure)
 {
-	bool		final = worker->error_final;
+	bool		final = worker_is_refusing(worker);
+	WorkerState state;
 	char	   *detail;
 	char	   *hint;
 
 	ConditionVariableCancelSleep();
 
-	(void) worker_describe(worker, &detail, &hint);
+	state = worker_describe(worker, &detail, &hint);
 	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			(errcode(wait_sqlstate(state < WORKER_ABSENT)),
 			 errmsg("%s", failure),
 			 final ?
-			 errdetail("%s", detail) :
+			 errdetail("%s", text_shown(detail)) :
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
-					   detail, snowflake_max_wait),
+					   text_shown(detail), snowflake_max_wait),
+			 errdetail_log("%s", detail),
 			 errhint("%s", hint)));
 }
 
@@ -183,7 +237,7 @@ worker_await(Worker *worker, instr_time since, const char *failure)
  * Returns whether it is another error than the last one.
  */
 static bool
-note(Worker *worker, const char *error, const char *hint, bool final)
+note(Worker *worker, int sqlstate, const char *error, const char *hint)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		is_new;
@@ -191,7 +245,8 @@ note(Worker *worker, const char *error, const char *hint, bool final)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	strlcpy(worker->error, error, sizeof(worker->error));
 	strlcpy(worker->hint, hint, sizeof(worker->hint));
-	worker->error_final = final;
+	worker->error_sqlstate = sqlstate;
+	worker->error_encoding = GetDatabaseEncoding();
 	is_new = strcmp(worker->last_error, worker->error) != 0;
 	strlcpy(worker->last_error, worker->error, sizeof(worker->last_error));
 	worker->last_error_at = now;
@@ -204,13 +259,16 @@ static bool
 note_error(Worker *worker, const ErrorData *edata)
 {
 	char		error[WORKER_ERROR_SIZE];
+	char		hint[WORKER_ERROR_SIZE];
 
-	/* cut to whole characters: views show it */
 	snprintf(error, sizeof(error), "%s.%s%s", edata->message,
 			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
+	strlcpy(hint, edata->hint ? edata->hint : "", sizeof(hint));
+
+	/* cut to whole characters: views show it */
 	error[pg_mbcliplen(error, (int) strlen(error), sizeof(error) - 1)] = '\0';
-	return note(worker, error, edata->hint ? edata->hint : "",
-				edata->sqlerrcode == ERRCODE_CONFIG_FILE_ERROR);
+	hint[pg_mbcliplen(hint, (int) strlen(hint), sizeof(hint) - 1)] = '\0';
+	return note(worker, edata->sqlerrcode, error, hint);
 }
 
 /*
@@ -224,7 +282,7 @@ worker_clear_error(Worker *worker)
 		return;
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	worker->error[0] = '\0';
-	worker->error_final = false;
+	worker->error_sqlstate = 0;
 	LWLockRelease(shared->lock);
 }
 
@@ -265,19 +323,57 @@ worker_attempt(Worker *worker, AlarmKind alarm, void (*task) (void *), void *arg
  * The life of a worker
  */
 
+/*
+ * The file that this code was loaded from.  By its name alone the server would
+ * find the first one in dynamic_library_path, which may be another copy.
+ *
+ * There is little room for it before 17, so there it may be shortened by the
+ * server's own folder.
+ */
+static void
+set_library(BackgroundWorker *worker)
+{
+	char	   *name = worker->bgw_library_name;
+	int			room = sizeof(worker->bgw_library_name);
+	size_t		folder = strlen(pkglib_path);
+	Dl_info		me;
+
+	if (dladdr((void *) worker_register, &me) == 0)
+		elog(ERROR, "could not find the file of the library");
+	if (strlcpy(name, me.dli_fname, room) < room)
+		return;
+	if (strncmp(me.dli_fname, pkglib_path, folder) == 0 &&
+		snprintf(name, room, "$libdir%s", me.dli_fname + folder) < room)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("path of library is too long: \"%s\"", me.dli_fname),
+			 errdetail("A background worker of this server version can have a library whose path has at most %d bytes.",
+					   room - 1),
+			 errhint("Move it to a folder with a shorter path.")));
+}
+
 void
 worker_register(const char *name, const char *function)
 {
 	BackgroundWorker worker = {0};
+	int			registered = compat_background_workers();
 
 	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
 	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "snowflake", sizeof(worker.bgw_library_name));
+	set_library(&worker);
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_S;
 	RegisterBackgroundWorker(&worker);
+	is_left_out |= IsPostmasterEnvironment && compat_background_workers() == registered;
+}
+
+bool
+worker_is_left_out(void)
+{
+	return is_left_out;
 }
 
 static void
@@ -310,9 +406,8 @@ worker_begin(Worker *worker)
 	if (!worker->connecting)
 		return 0;
 	worker->connecting = false;
-	(void) note(worker, "It could not connect.",
-				"The server's log says why. Mend the cause; the background worker tries again when a session asks for an ID.",
-				false);
+	(void) note(worker, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "It could not connect.",
+				"The server's log says why. Mend the cause; the background worker tries again when a session asks for an ID.");
 	return clock_read_steady() + RECONNECT_S * USECS_PER_SEC;
 }
 
@@ -327,7 +422,11 @@ worker_connect(Worker *worker)
 bool
 worker_take_request(Worker *worker)
 {
-	bool		asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
+	bool		asked;
+
+	/* first, as the next one to ask writes it again */
+	pg_atomic_write_u64(&worker->requested_at, 0);
+	asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
 
 	/* what is asked is read after that */
 	pg_memory_barrier();

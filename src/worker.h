@@ -49,17 +49,27 @@ typedef enum WorkerState
 {
 	WORKER_SLEEPS,				/* has nothing to do, or is about to begin */
 	WORKER_WORKS,
-	WORKER_ABSENT,				/* is not there */
+	WORKER_HANGS,				/* has not reacted for a while */
+	WORKER_STARTS,				/* is not there, and will be */
+	WORKER_HINDERED,			/* has failed last, by what passes by itself */
+	WORKER_ABSENT,				/* was never there, though it is needed; from
+								 * here on somebody has to mend something */
 	WORKER_FAILS				/* has failed last */
 } WorkerState;
 
 extern WorkerState worker_describe(Worker *worker, char **detail, char **hint);
+
+/* Has it failed so that waiting for it is of no use? */
+extern bool worker_is_refusing(const Worker *worker);
 
 /*
  * How long ago it was asked for something that it has not begun to look at, in
  * microseconds; 0 for nothing.
  */
 extern int64 worker_unanswered_us(Worker *worker);
+
+/* Is "max_worker_processes" too small, so that there is not one of each? */
+extern bool worker_is_left_out(void);
 
 /*
  * For the workers themselves

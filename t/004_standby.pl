@@ -10,9 +10,14 @@ use Test::More;
 
 use SnowflakeTest;
 
-my $primary = snowflake_node('primary', '', allows_streaming => 1);
+# places for the two background workers, and for no other
+my $primary = snowflake_node('primary', <<'CONF', allows_streaming => 1);
+max_worker_processes = 2
+max_logical_replication_workers = 0
+CONF
 $primary->safe_psql('postgres',
-	'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int); INSERT INTO t (n) SELECT generate_series(1, 100)');
+	'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int); INSERT INTO t (n) SELECT generate_series(1, 100); CREATE ROLE nobody LOGIN; CREATE DATABASE app');
+$primary->safe_psql('app', 'CREATE EXTENSION snowflake');
 $primary->backup('base');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -39,15 +44,63 @@ SELECT (SELECT count(*) FROM t WHERE id <@ id_range_for(now() - interval '1 hour
 	(SELECT sum(cardinality(pids)) FROM pg_stat_snowflake_slots)
 SQL
 
-is($standby->safe_psql('postgres', q(SELECT "check", status, detail FROM snowflake_check() WHERE "check" IN ('preload', 'node_id', 'worker', 'mark'))),
-	<<'ROWS' =~ s/\n\z//r, 'snowflake_check() finds nothing wrong with it');
-preload|ok|snowflake is loaded via "shared_preload_libraries".
-node_id|ok|This server is node 1, of 0 to 31.
-worker|ok|This is a standby: its background worker starts when it is promoted.
-mark|ok|This is a standby, which draws no IDs. It receives the durable mark of its primary.
-ROWS
+# What snowflake_check() says before a promotion.
+sub check
+{
+	my ($check, %opts) = @_;
+
+	return $standby->safe_psql($opts{dbname} // 'postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'),
+		extra_params => [ '-U', $opts{role} // $standby->safe_psql('postgres', 'SELECT current_user') ]);
+}
+my $mark = qr/This is a standby, which draws no IDs\. The durable mark that it has received and replayed is (\S+ \S+), which is \d+ ms (?:ahead of|behind) the clock\./;
+is(check('preload'), 'ok|snowflake is loaded via "shared_preload_libraries".', 'snowflake_check(): preload');
+is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'node_id');
+is(check('worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'worker');
+like(check('mark'), qr/^ok\|$mark$/, 'mark');
+like(check('mark', role => 'nobody'), qr/^ok\|$mark$/, 'mark, as it is seen by others');
+is(check('mark', dbname => 'app'), 'ok|This is a standby, which draws no IDs. It receives the durable mark of its primary, which snowflake_check() compares with the clock in database "postgres".',
+	'mark, in another database');
+is(check('drift'), 'ok|This is a standby, which draws no IDs. What it would draw after a promotion is said by the check "mark".', 'drift');
 is($standby->safe_psql('postgres', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status <> 'ok' AND "check" <> 'time_sync')),
 	'', 'in any of its checks');
+
+# with WAL that is not replayed
+$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+$standby->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'") or die 'the replay is not paused';
+$primary->safe_psql('postgres', 'CREATE TABLE u AS SELECT snowflake_nextval() FROM generate_series(1, 100)');
+$primary->wait_for_catchup($standby, 'flush');
+like(check('mark'), qr/^ok\|$mark WAL that it has received and not replayed: \d+ (?:bytes|kB), as the replay is paused\. A promotion replays it first, and the mark in it counts\.$/,
+	'mark, where the replay is paused');
+$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+$standby->safe_psql('postgres', "ALTER SYSTEM SET recovery_min_apply_delay = '1h'");
+$standby->reload;
+$standby->poll_query_until('postgres', "SELECT current_setting('recovery_min_apply_delay') = '1h'") or die 'no delay';
+$primary->wait_for_catchup($standby, 'replay');
+$primary->safe_psql('postgres', 'CREATE TABLE v AS SELECT snowflake_nextval() FROM generate_series(1, 100)');
+$primary->wait_for_catchup($standby, 'flush');
+like(check('mark'), qr/^ok\|$mark WAL that it has received and not replayed: \d+ (?:bytes|kB), as "recovery_min_apply_delay" is 1h\. A promotion/, 'with a delay');
+
+# with another number, which is as good, but may be another server's
+sub restart_with
+{
+	my ($conf) = @_;
+
+	$session->quit;
+	$standby->append_conf('postgresql.conf', $conf);
+	$standby->restart;
+	$session = session($standby);
+	return;
+}
+restart_with('snowflake.node_id = 2');
+is(check('node_id'), 'warning|This standby is node 2, and its primary has drawn IDs as node 1. Promoted, it would draw as node 2, which is safe only if no other server is node 2. If it is to go on as its primary, set "snowflake.node_id" to 1 and restart the server.',
+	'another number than the primary');
+is(check('node_id', dbname => 'app', role => 'nobody'), check('node_id'), 'which is seen in other databases');
+restart_with("snowflake.node_id = 1\nmax_logical_replication_workers = 4");
+is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'the same number');
+is(check('worker'), 'error|"max_worker_processes" is 2, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.',
+	'without a place for a background worker');
+restart_with('max_logical_replication_workers = 0');
+is(check('worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'with places for both');
 
 # promoted, it generates, in sessions that are already there too
 my $last = $primary->safe_psql('postgres', 'SELECT max(id) FROM t');
@@ -58,7 +111,7 @@ cmp_ok($session->query_safe('SELECT snowflake_nextval()'),
 $standby->safe_psql('postgres', 'INSERT INTO t (n) SELECT generate_series(1, 100)');
 is($standby->safe_psql('postgres', 'SELECT count(DISTINCT id) FROM t'), '200', 'no ID twice');
 is($standby->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE "check" = 'worker')),
-	'The background worker is running.', 'and has a background worker of its own');
+	'The background workers are running.', 'and has a background worker of its own');
 $session->quit;
 
 $standby->stop;

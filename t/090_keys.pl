@@ -119,7 +119,7 @@ is(fields($a, $key, 12), '1:1+1 1:2+1 1:3+1 0:0+2 0:1+2 0:2+2 0:3+2 1:0+2 1:1+2 
 fields($a, $key, 15);
 $a->query_safe("SET snowflake.max_wait = '10ms'");
 my $error = session_error($a, "SELECT snowflake_key('ONE', 1)");
-is("$error->{sqlstate}: $error->{message}", '53000: cannot generate a snowflake ID: all sequence numbers are in use', 'up to max_drift');
+is("$error->{sqlstate}: $error->{message}", '55P03: cannot generate a snowflake ID: all sequence numbers are in use', 'up to max_drift');
 my $c = session($node);
 is(fields($c, $id, 1), '2:0+0', 'there still are IDs');
 $_->quit foreach $a, $b, $c;

@@ -265,6 +265,14 @@ sub error_of
 	return psql_error($stderr);
 }
 
+# What snowflake_check() says to a role.
+sub seen_by
+{
+	my ($node, $role, $check) = @_;
+
+	return $node->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'), extra_params => [ '-U', $role ]);
+}
+
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', <<'CONF');
@@ -310,6 +318,7 @@ snowflake|snowflake_key_formats|r|PUBLIC SELECT
 snowflake_home|backfill|r|
 snowflake_home|lease|r|
 snowflake_home|mark|S|
+snowflake_home|recorded|r|
 snowflake_nodes|snowflake_node_lease|r|
 snowflake_nodes|snowflake_node_place|r|
 snowflake_nodes|snowflake_nodes|v|pg_monitor SELECT
@@ -609,6 +618,58 @@ $node->safe_psql('victim', 'CREATE SCHEMA quiet; ALTER EXTENSION snowflake SET S
 is(ran($node), '', 'ALTER EXTENSION SET SCHEMA: nothing ran');
 $node->stop;
 
+# Where the registry is, and as whom it is asked, is for roles that see the
+# statistics of others; what is wrong is for all.
+{
+	my $private = PostgreSQL::Test::Cluster->new('private');
+	my $user = 'hidden';
+	$private->init;
+	$private->append_conf('postgresql.conf', <<"CONF");
+shared_preload_libraries = 'snowflake'
+snowflake.registry = 'host=/$user/host port=4711 user=$user dbname=$user'
+snowflake.max_wait = '100ms'
+fsync = off
+CONF
+	$private->start;
+	$private->safe_psql('postgres', <<'SQL');
+CREATE EXTENSION snowflake;
+CREATE ROLE nobody LOGIN;
+CREATE ROLE monitor LOGIN IN ROLE pg_monitor;
+GRANT EXECUTE ON FUNCTION snowflake_segment_create, snowflake_segment_nextval(text) TO nobody, monitor;
+SQL
+	foreach my $sql ('SELECT snowflake_nextval()', "SELECT snowflake_segment_nextval('a')", "SELECT snowflake_segment_create('a')")
+	{
+		my %error;
+
+		foreach (1 .. 100)
+		{
+			$error{monitor} = error_of($private, 'postgres', $sql, extra_params => [ '-U', 'monitor' ]);
+			# it may not have come so far
+			last if $error{monitor}{detail} =~ /^The registry could not be asked: .*hidden/;
+		}
+		like($error{monitor}{detail}, qr/^The registry could not be asked: .*hidden/, "$sql: where, to roles that may see it");
+		foreach (1 .. 100)
+		{
+			$error{nobody} = error_of($private, 'postgres', $sql, extra_params => [ '-U', 'nobody' ]);
+			last if $error{nobody}{detail} =~ /^The registry could/;
+		}
+		like($error{nobody}{detail}, qr/^The registry could not be asked\.(?: Waited for "snowflake\.max_wait", 100 ms\.)?$/, "$sql: what, to others");
+		unlike(join(' ', values %{ $error{nobody} }), qr/hidden|4711/, "$sql: and not where");
+		is($error{nobody}{sqlstate}, $error{monitor}{sqlstate}, "$sql: the same error");
+	}
+	foreach my $check (qw(registry segments))
+	{
+		like(seen_by($private, 'monitor', $check), qr/The registry could not be asked: .*hidden/, "$check: where");
+		like(seen_by($private, 'nobody', $check), qr/The registry could not be asked\./, "$check: what");
+		unlike(seen_by($private, 'nobody', $check), qr/hidden|4711/, "$check: and not where");
+	}
+	my $log = slurp_file($private->logfile);
+	unlike($log, qr/DETAIL:  The registry could not be asked\./, 'the log says where');
+	like($log, qr/ERROR:  $_\N*\n\N*DETAIL:  The registry could not be asked: \N*hidden/, "that of: $_")
+	  foreach 'cannot generate a snowflake ID', 'cannot draw a number', '(?:cannot|could not) create segment tag';
+	$private->stop;
+}
+
 # A schema that is there before the worker makes its own: no IDs, and nothing of it runs.
 {
 	my $first = PostgreSQL::Test::Cluster->new('first');
@@ -637,6 +698,11 @@ SQL
 	}
 	is($error->{sqlstate}, '55000', 'a schema in the way of the worker: no ID');
 	like($error->{detail}, qr/schema "snowflake_home" already exists/, 'a schema in the way of the worker: that is what is said');
+	$error = error_of($first, 'postgres', 'SELECT snowflake_nextval()', extra_params => [ '-U', 'somebody' ]);
+	like($error->{detail}, qr/^The background worker failed in database "postgres"\. Waited for "snowflake\.max_wait", 500 ms\.$/, 'to others, that it failed');
+	like($error->{hint}, qr/^The server's log says why, /, 'and who knows why');
+	is(seen_by($first, 'somebody', 'mark'), q(error|The background worker failed in database "postgres". ) . $error->{hint}, 'snowflake_check() says the same');
+	like(seen_by($first, $first->safe_psql('postgres', 'SELECT current_user'), 'mark'), qr/schema "snowflake_home" already exists/, 'and why, to roles that may see it');
 	is(ran($first), '', 'a schema in the way of the worker: nothing ran');
 	$first->safe_psql('postgres', 'SET client_min_messages = warning; DROP SCHEMA snowflake_home CASCADE');
 	is($first->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() > 0"), 't', 'when it is gone, IDs flow');

@@ -114,7 +114,7 @@ SQL
 my ($ret, $stdout, $stderr) =
   $node->psql('postgres', "SET snowflake.max_wait = 0;\n\\set VERBOSITY verbose\nSELECT snowflake_nextval();");
 my $error = psql_error($stderr);
-is($error->{sqlstate}, '53000', 'and leaves none');
+is($error->{sqlstate}, '55P03', 'and leaves none');
 like($error->{message}, qr/all sequence numbers are in use/, 'the error says so');
 like($error->{detail}, qr/The clock shows .* The next unused time unit begins at .*; "snowflake.max_drift" allows 0 ms\. Waited for "snowflake.max_wait", 0 ms\./, 'and how far');
 like($error->{hint}, qr/Draw fewer IDs at a time/, 'and what to do');
@@ -127,7 +127,7 @@ $a->query_safe('CREATE TABLE drawn (id bigint PRIMARY KEY)');
 # of the six there are, one now: from here on no wait is for the worker
 is(draw($a, 1), '0:0+0', 'the first');
 $a->query_safe('SET snowflake.max_wait = 0');
-is(session_error($a, 'INSERT INTO drawn SELECT snowflake_nextval(6)')->{sqlstate}, '53000', 'six are more than there are left');
+is(session_error($a, 'INSERT INTO drawn SELECT snowflake_nextval(6)')->{sqlstate}, '55P03', 'six are more than there are left');
 is($a->query_safe('SELECT count(*) FROM drawn'), '0', 'so none is stored');
 is($node->safe_psql('postgres', 'SELECT sum(issued) FROM pg_stat_snowflake_slots'), '6', 'the rest was drawn');
 $a->quit;
@@ -173,7 +173,7 @@ SELECT clock_timestamp() AS since \gset
 SELECT snowflake_nextval();
 SELECT clock_timestamp() - :'since' BETWEEN '300ms' AND '20s';
 SQL
-is(psql_error($stderr)->{sqlstate}, '53000', 'max_wait ends a wait');
+is(psql_error($stderr)->{sqlstate}, '55P03', 'max_wait ends a wait');
 is($stdout, 't', 'not before its time');
 
 $node->stop;

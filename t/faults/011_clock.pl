@@ -141,7 +141,7 @@ sub is_behind
 	my ($error, $name) = @_;
 	return is(
 		"$error->{sqlstate}: $error->{message}",
-		'55000: cannot generate a snowflake ID: the clock is behind the last ID',
+		'55P03: cannot generate a snowflake ID: the clock is behind the last ID',
 		$name);
 }
 
@@ -253,7 +253,7 @@ set_configuration($node, 'snowflake.max_wait', '10min');
 	my $waited = clock_gettime(CLOCK_MONOTONIC) - $begin;
 
 	is($id, '', 'an hour back, past max_wait: no ID');
-	is($error->{sqlstate}, '55000', 'but an error');
+	is($error->{sqlstate}, '55P03', 'but an error');
 	is( $error->{message},
 		'cannot generate a snowflake ID: the clock is behind the last ID',
 		'which says what is wrong');
@@ -352,7 +352,7 @@ SELECT NOT EXISTS (SELECT FROM pg_stat_activity
 SQL
 	set_clock($node, -$hour / 2);
 	my ($time, $error) = finish_sql($psql{error});
-	is(psql_error($error)->{sqlstate}, '55000', 'max_wait ends a wait');
+	is(psql_error($error)->{sqlstate}, '55P03', 'max_wait ends a wait');
 	my ($ms) = $time =~ /Time: ([\d.]+) ms/;
 	note "it waited for $ms ms";
 
@@ -587,7 +587,7 @@ SQL
 	# The clock is what is wrong here, or the end is: either will do.
 	set_clock($node, $end - 1000 - time);
 	($id, $error) = draw_one($session);
-	like($error->{sqlstate}, qr/^(55000|2200H)$/,
+	like($error->{sqlstate}, qr/^(55P03|2200H)$/,
 		'back before the end: an error, not an earlier ID');
 	$session->quit;
 	$node->stop;
@@ -620,7 +620,7 @@ SQL
 	ask($session, 'SET snowflake.max_wait = 0');
 	($result, $error) =
 	  ask($session, 'SELECT count(*) FROM snowflake_nextval(100000)');
-	is($error->{sqlstate}, '53000', 'max_wait = 0: an error');
+	is($error->{sqlstate}, '55P03', 'max_wait = 0: an error');
 	is( $error->{message},
 		'cannot generate a snowflake ID: all sequence numbers are in use',
 		'which says what is wrong');

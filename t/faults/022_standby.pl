@@ -119,6 +119,18 @@ sub is_in_recovery
 	return;
 }
 
+# And snowflake_check() says before it how long there would be nothing.
+sub foretells
+{
+	my ($standby, $name, $clock) = @_;
+	my $ms = $clock == -$hour ? '3[56]\d{5}' : '[56]\d{4}';
+
+	ok($standby->poll_query_until('postgres',
+			qq(SELECT status = 'warning' AND detail ~ 'Promoted now, this server would draw no ID for $ms ms: ' FROM snowflake_check() WHERE "check" = 'mark')),
+		"$name: snowflake_check() says so");
+	return;
+}
+
 # Then IDs flow: in the session that was there before, and many in others,
 # with rows and without.
 sub flows
@@ -142,7 +154,7 @@ sub flows
 	# Whoever came first may have waited too long.  Above all there must not be
 	# 23505, unique_violation.
 	like(join(' ', map { sqlstates($_) } @draws),
-		qr/^(55000| )*$/, "$name: IDs flow");
+		qr/^(55P03| )*$/, "$name: IDs flow");
 	$ledger->add($_) foreach @draws;
 	return;
 }
@@ -216,9 +228,9 @@ sub stops_issuing
 		usleep(50_000);
 	}
 	is( "$error->{sqlstate}: $error->{message}",
-		'55000: cannot generate a snowflake ID: the durable mark could not be raised',
+		'55P03: cannot generate a snowflake ID: the durable mark could not be raised',
 		"$name: without the standby the primary stops issuing");
-	like($error->{detail}, qr/waits for IPC: SyncRep/, "$name: and says why");
+	like($error->{detail}, qr/waits for IPC:SyncRep/, "$name: and says why");
 	return;
 }
 
@@ -287,6 +299,7 @@ sub test_one_after_the_other
 		my $draw = start_draw($primary, sessions => 4);
 		wait_drawn($draw, 2000);
 		wait_drawn($rows, 100);
+		foretells($standby, $name, $round{clock}) if $round{clock} <= -$minute;
 		# of a clock that is behind by a second, that is the time before
 		wait_for(sub { time() - $began > 1.5 }) if $round{way_out} eq 'wait';
 		usleep(rand 600_000);
@@ -374,7 +387,7 @@ sub test_one_after_the_other
 			issues_nothing($standby, $session, $ledger,
 				"$name, max_drift as before");
 		}
-		like(sqlstates($early), qr/^(25006 ?)?(55000)?$/,
+		like(sqlstates($early), qr/^(25006 ?)?(55P03)?$/,
 			"$name: no other errors");
 		$ledger->add($early);
 
@@ -438,6 +451,8 @@ sub test_lagging
 	$primary->wait_for_catchup($paused, 'flush');
 	cmp_ok($paused->safe_psql('postgres', $mark),
 		'<', $marks[-1], 'paused: the mark is not replayed');
+	like($paused->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE "check" = 'mark')),
+		qr/ WAL that it has received and not replayed: \d+ \w+, as the replay is paused\./, 'paused: snowflake_check() says so');
 	is_in_recovery($paused_session, 'paused');
 	is_in_recovery($behind_session, 'lagging');
 	kill_primary($primary, 'kill -9');

@@ -91,7 +91,7 @@ sub flows
 	# Whoever came first may have waited too long.  Above all there must not be
 	# 23505, unique_violation.
 	like(join(' ', map { sqlstates($_) } @draws),
-		qr/^(55000| )*$/, "$name: IDs flow");
+		qr/^(55P03| )*$/, "$name: IDs flow");
 	$ledger->add($_) foreach @draws;
 	return;
 }
@@ -765,7 +765,7 @@ SELECT (extract(epoch FROM snowflake_advance($id)) * 1000000)::bigint
 SQL
 	my $was_recorded = $old->safe_psql('postgres', $recorded);
 	cmp_ok($was_recorded, 'ne', '', 'the old server has recorded its layout');
-	is($old->safe_psql('postgres', $mark), $advanced, 'and its mark');
+	cmp_ok($old->safe_psql('postgres', $mark), '>=', $advanced, 'and its mark');
 	$old->stop;
 
 	foreach my $when ('before', 'after')

@@ -136,7 +136,7 @@ CONF
 		{
 			# this session has drawn, so it is behind
 			my ($id, $error) = draw_one($session);
-			is("$id$error->{sqlstate}", '55000', "$name: an error");
+			is("$id$error->{sqlstate}", '55P03', "$name: an error");
 			is(view($node, "drift BETWEEN '$step s'::interval * 0.9 AND '$step s'"), 't',
 				"$name: IDs are ahead of the clock");
 		}
@@ -155,7 +155,7 @@ CONF
 		wait_drawn($draw, 100);
 	}
 	$goes_on->($draw, "$clock, small steps back");
-	is(sqlstates($draw), $system ? '55000' : '',
+	is(sqlstates($draw), $system ? '55P03' : '',
 		$system ? "$clock: errors while the clock was behind" : "$clock: no errors at all");
 	$ledger->add($draw);
 	$session->quit;
@@ -377,7 +377,7 @@ SQL
 	$a->query_safe('SET snowflake.max_wait = 0');
 	my $error = session_error($a, 'SELECT count(*) FROM snowflake_nextval(12 * 600000)');
 	is("$error->{sqlstate}: $error->{message}",
-		'53000: cannot generate a snowflake ID: all sequence numbers are in use',
+		'55P03: cannot generate a snowflake ID: all sequence numbers are in use',
 		'no further than max_drift');
 	like($error->{detail}, qr/^The monotonic clock shows .* which is 600001 ms ahead; /,
 		'by the monotonic clock');

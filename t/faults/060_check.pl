@@ -139,15 +139,15 @@ CONF
 is( check($node, 'slots'),
 	'warning|Worker slots: 3. "max_connections" is 97. So more than 32 backends may share a slot, which slows them down when they draw IDs at once. Set "max_connections" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.',
 	'more than 32 connections a slot');
-like(check($node, 'worker'), qr/^error\|The background worker "snowflake mark writer" is not running\. .* "max_worker_processes" may be too small\.$/,
-	'no background worker');
+my $no_place = 'which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.';
+is(check($node, 'worker'), qq(error|"max_worker_processes" is 0, $no_place), 'no background worker');
 is(check($node, 'mark'), 'warning|The durable mark cannot be raised without the background worker.', 'nor a mark');
 restart_with("snowflake.layout = 'time:41 node:5 worker:2 sequence:15'\nmax_connections = 96\n");
 is(check($node, 'slots'), 'ok|Worker slots: 3. "max_connections" is 96. Backends that share one are safe, and a little slower.',
 	'32 connections a slot');
 restart_with("max_connections = 31\nautovacuum_max_workers = 1\nmax_wal_senders = 5\n");
 is(check($node, 'slots'), 'ok|Worker slots: 31. "max_connections" is 31.', 'one connection a slot');
-says($node, 'worker', qr/^ok\|The background worker is running\.$/, 'with a background worker');
+says($node, 'worker', qr/^ok\|The background workers are running\.$/, 'with a background worker');
 says($node, 'mark', qr/^ok\|The durable mark /, 'which has read the mark');
 forget_mark($node);
 restart_with("snowflake.layout = 'js53'");
@@ -201,13 +201,44 @@ like($mark, $ahead, 'a mark that is ahead');
 says($node, 'mark', qr/^ok\|.* which is \d+ ms behind the clock; .*\. The next ID raises it\.$/,
 	'nobody draws: a mark that the clock has passed');
 
-# the worker is terminated, and is started again, nobody draws
+# the worker is terminated, while nobody starts it again; nobody draws
 my $pid = worker_pid($node);
-$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
-$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)")
-  or die "$pid goes on";
-says($node, 'worker', qr/^ok\|The background worker is running\.$/, 'a new background worker');
+my $watcher = session($node);
+my $worker_check = q(SELECT status || '|' || detail FROM snowflake_check() WHERE "check" = 'worker');
+my $said_of_it;
+kill 'STOP', postmaster_pid($node);
+$watcher->query_safe("SELECT pg_terminate_backend($pid)");
+wait_for(sub { ($said_of_it = $watcher->query_safe($worker_check)) =~ /^error/ });
+kill 'CONT', postmaster_pid($node);
+is($said_of_it, q(error|The background worker "snowflake mark writer" is not running. It is started again a second after it has ended. If it is not, see the server's log.), 'a background worker that is not there');
+$watcher->quit;
+says($node, 'worker', qr/^ok\|The background workers are running\.$/, 'a new background worker');
 says($node, 'mark', qr/^ok\|/, 'and all is well with the mark');
+
+# a worker that does not do what it is asked: nothing of it is known until
+# somebody asks
+$node->safe_psql('postgres', "SELECT snowflake_nextval(), snowflake_segment_create('c')");
+foreach my $stopped (
+	[ 'snowflake mark writer', worker_pid($node), 'SELECT snowflake_nextval()' ],
+	[ 'snowflake services', services_pid($node), "SELECT snowflake_segment_create('stopped')" ])
+{
+	my ($name, $stopped_pid, $sql) = @{$stopped};
+	my $hangs = qr/The background worker "$name", PID $stopped_pid, has not reacted for \d+ s\./;
+	my $error;
+
+	kill 'STOP', $stopped_pid;
+	wait_for(sub {
+		my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET snowflake.max_wait = '100ms'; $sql");
+		$error = psql_error($stderr);
+		return $error->{detail} =~ /has not reacted/;
+	});
+	like($error->{detail}, qr/^$hangs Waited for "snowflake\.max_wait", 100 ms\.$/, "$name, stopped: sessions that wait are told");
+	like(check($node, 'worker'), qr/^warning\|$hangs Find out what keeps it: [^\n]*$/, "$name, stopped: a warning");
+	like(check($node, 'mark'), $name eq 'snowflake services' ? qr/^ok\|/ : qr/^warning\|$hangs Find out/, "$name, stopped: and of the mark");
+	kill 'CONT', $stopped_pid;
+	says($node, 'worker', qr/^ok\|The background workers are running\.$/, "$name goes on");
+	says($node, 'mark', qr/^ok\|/, "$name goes on: and all is well with the mark");
+}
 
 # raised by hand, or with another window
 $node->safe_psql('postgres', "SELECT setval('snowflake_home.mark', last_value + 3600 * 1000000::bigint) FROM snowflake_home.mark");
@@ -416,10 +447,38 @@ SQL
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
-$standby->start;
-is( $standby->safe_psql('postgres', q(SELECT string_agg("check" || ' ' || status, ', ') FROM snowflake_check() WHERE "check" !~ 'time_sync|tables')),
-	join(', ', map { "$_ ok" } grep { !/time_sync|tables/ } @checks), 'a standby is well');
-is(check($standby, 'worker'), 'ok|This is a standby: its background worker starts when it is promoted.', 'without a worker');
+
+# What would be if it was promoted now, as 022_standby.pl does it.  This server
+# has the right time, which is a day behind that of its primary.
+my $replayed = qr/This is a standby, which draws no IDs\. The durable mark that it has received and replayed is \S+ \S+, which is \d+ ms/;
+foreach my $clock ('monotonic', 'system')
+{
+	my $shown = $clock eq 'system' ? 'clock' : 'monotonic clock';
+	my $restart = $clock eq 'system' ? '' : ' and restart the server';
+	my $day_ms = qr/86[34]\d{5}/;
+
+	$standby->append_conf('postgresql.conf', "snowflake.clock = $clock");
+	$standby->start;
+	wait_for(sub { sql('SELECT snowflake_nextval(), pg_switch_wal()'); return check($standby, 'clock') =~ /^warning/ });
+	like(check($standby, 'clock'),
+		qr/^warning\|The $shown shows \S+ \S+\. It was $day_ms ms behind that of the server that sends WAL to this standby when that last sent something, at \S+ \S+\. Promoted, this server would draw no ID before its clock has caught up\. Set the server's clock$restart\.$/,
+		"$clock: a clock that is behind the primary's");
+	says($standby, 'mark',
+		qr/^warning\|$replayed ahead of the clock\. Promoted now, this server would draw no ID for $day_ms ms: until its clock, plus "snowflake\.max_drift", has reached the mark\. If the clock is wrong, set it$restart\.$/,
+		"$clock: and so behind the mark");
+	is($standby->safe_psql('Other', q(SELECT string_agg("check", ' ') FROM snowflake_check() WHERE status <> 'ok' AND "check" !~ 'time_sync|tables')),
+		'clock', "$clock: in a database that does not have the mark");
+	$standby->stop;
+}
+
+# With its primary's time.  (PostgreSQL 15 may start the WAL receiver within a
+# call of libfaketime, which then shows it the real time.)
+set_clock($standby, $day);
+start_node($standby);
+is( $standby->safe_psql('postgres', q(SELECT string_agg("check" || ' ' || status, ', ') FROM snowflake_check() WHERE "check" !~ 'time_sync|tables|^clock')),
+	join(', ', map { "$_ ok" } grep { !/time_sync|tables|^clock/ } @checks), 'a standby is well');
+says($standby, 'mark', qr/^ok\|$replayed (?:ahead of|behind) the clock\.$/, 'and its mark');
+is(check($standby, 'worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'without a worker');
 my $tables = check($standby, 'tables');
 like($tables, qr/^warning\|public\.u\.id has IDs of the future, such as \d+ of node 1, of 2080-01-01 00:00:00\+00; the clock shows [^\n]*\nok\|/,
 	'it looks at the time of IDs, and not at whose they are');

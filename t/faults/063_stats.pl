@@ -201,7 +201,7 @@ SQL
 	my $psql = start_sql($node, "SET snowflake.max_wait = '5s'; SELECT snowflake_nextval()");
 	waits_for('SnowflakeClock', 'the clock set back');
 	my (undef, $stderr) = finish_sql($psql);
-	is(psql_error($stderr)->{sqlstate}, '55000', 'the clock set back: an error');
+	is(psql_error($stderr)->{sqlstate}, '55P03', 'the clock set back: an error');
 	is(stat_of('clock_waits, clock_wait_time BETWEEN 4900 AND 60000, timeouts, mark_waits, unit_waits, waits'),
 		'1|t|1|0|0|1', 'the wait is counted, and its end');
 	is(stat_of(q(clock_regressions, clock_regression_max BETWEEN '0:59:59' AND '1:00:01', clock_jumps)),

@@ -106,10 +106,11 @@ sub call
 	return ($id, psql_error($stderr // ''));
 }
 
-# It stops to issue IDs, with an error that says so, and why.
+# It stops to issue IDs, with an error that says so, and why.  55P03 where it may
+# pass by itself, 55000 where somebody has to mend it.
 sub stops
 {
-	my ($server, $name, $detail, $message) = @_;
+	my ($server, $sqlstate, $name, $detail, $message) = @_;
 	my ($id, $error, $after);
 
 	poll(
@@ -117,7 +118,7 @@ sub stops
 			($id, $error) = call($server);
 			return $id eq '' && $error->{detail} =~ $detail;
 		});
-	is("$error->{sqlstate}: $error->{message}", '55000: ' . ($message // $none), "$name: no IDs, an error");
+	is("$error->{sqlstate}: $error->{message}", "$sqlstate: " . ($message // $none), "$name: no IDs, an error");
 	like($error->{detail}, $detail, "$name: which says why");
 	isnt($error->{hint}, '', "$name: and what to do");
 	return $error;
@@ -187,7 +188,7 @@ sub check
 		foreach my $draw (@{ $server->{draws} })
 		{
 			$ledger->add($draw);
-			$other{$_} = 1 foreach grep { !/^(55000|57P0[123])$/ } keys %{ stop_draw($draw)->{errors} };
+			$other{$_} = 1 foreach grep { !/^(55000|55P03|57P0[123])$/ } keys %{ stop_draw($draw)->{errors} };
 		}
 		$ledger->add_ids($server->{name}, sort { $a <=> $b } @{ $server->{ids} });
 		is(join(' ', grep { !$server->{numbers}{$_} } keys %{ ids_by_number(all_ids($server), $server->{bits}) }),
@@ -265,11 +266,11 @@ SQL
 	$draw = draw_on($two);
 	wait_drawn($draw, 100);
 	$two->{node}->safe_psql('postgres', FREEZE_MARK);
-	stops($two, 'no mark', qr/setval: value \d+ is out of bounds/,
+	stops($two, '55000', 'no mark', qr/setval: value \d+ is out of bounds/,
 		'cannot generate a snowflake ID: the durable mark could not be raised');
 	$end = lease_end($two);
 	ok(poll(sub { lease_end($two) > $end + 5 }), 'no mark: the lease is renewed');
-	stops($two, 'still no mark', qr/setval: value \d+ is out of bounds/,
+	stops($two, '55000', 'still no mark', qr/setval: value \d+ is out of bounds/,
 		'cannot generate a snowflake ID: the durable mark could not be raised');
 	$two->{node}->safe_psql('postgres', THAW_MARK);
 	flows($two, 'a mark again');
@@ -288,7 +289,7 @@ SQL
 	set_proxy($late->{proxy}, 'hole');
 	flows($late, 'before the mark');
 	set_clock($late->{node}, 120);
-	stops($late, 'past the mark', qr/^This server is node $number until /,
+	stops($late, '55P03', 'past the mark', qr/^This server is node $number until /,
 		'cannot generate a snowflake ID: the clock is ahead of what the lease of the node number allows');
 	set_clock($late->{node}, 0);
 	set_proxy($late->{proxy}, 'pass');
@@ -360,7 +361,7 @@ sub test_away
 		my $name = $server->{what};
 		my ($number) = keys %{ $server->{numbers} };
 
-		my $error = stops($server, $name,
+		my $error = stops($server, '55P03', $name,
 			qr/^The lease of node number $number ended at \S+ \S+\. The registry could not be asked: .*$server->{why}/s);
 		$server->{end} = lease_end($server);
 		$server->{count} = drawn_before($server->{node}, $server->{draw});
@@ -376,7 +377,7 @@ sub test_away
 		my $ids;
 
 		is(drawn_before($server->{node}, $server->{draw}), $server->{count}, "$name: nothing is issued");
-		is(sqlstates($server->{draw}), '55000', "$name: but errors");
+		is(sqlstates($server->{draw}), '55P03', "$name: but errors");
 		next if $name eq 'a clock set back';
 		$ids = [ map { @{$_} } values %{ ids_by_number($server->{draw}) } ];
 		my $last = max map { time_of_id($_) } @{$ids};
@@ -421,7 +422,7 @@ sub test_away
 	# Stopped in the middle of what it does, for longer than the lease, then
 	# killed, and started again.
 	kill 'STOP', server_processes($registry);
-	stops($_, 'a stopped registry', qr/The lease of node number \d+ ended at .* The registry could not be asked: no (?:answer|connection) in 5000 ms/)
+	stops($_, '55P03', 'a stopped registry', qr/The lease of node number \d+ ended at .* The registry could not be asked: no (?:answer|connection) in 5000 ms/)
 	  foreach @servers;
 	kill9_postmaster($registry, all => 1);
 	$registry->start;
@@ -499,9 +500,9 @@ sub test_restart
 		$ways{$name}->($server->{node});
 		if ($name eq 'reboot')
 		{
-			stops($server, $name, qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
+			stops($server, '55P03', $name, qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
 			$server->{draw} = draw_on($server);
-			stops($server, $name, qr/^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
+			stops($server, '55P03', $name, qr/^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
 			is(drawn($server->{draw}) + @{ $server->{ids} }, 0, "$name: nothing is issued");
 			next;
 		}
@@ -516,7 +517,7 @@ sub test_restart
 		my $name = $server->{what};
 
 		next if $name eq 'reboot';
-		stops($server, "$name, then", qr/^The lease of node number \d+ ended at \S+ \S+\. The registry could not be asked: no (?:answer|connection) in 5000 ms/);
+		stops($server, '55P03', "$name, then", qr/^The lease of node number \d+ ended at \S+ \S+\. The registry could not be asked: no (?:answer|connection) in 5000 ms/);
 		my $last = max map { time_of_id($_) } @{ all_ids($server) };
 		cmp_ok($last, '<', $server->{end} + 0.1, "$name: no ID past the deadline");
 	}
@@ -544,7 +545,7 @@ sub test_restart
 	$narrow->{node}->append_conf('postgresql.conf', "snowflake.layout = 'time:41 node:2 worker:2 sequence:6'\n");
 	$narrow->{node}->start;
 	$narrow->{node}->safe_psql('postgres', 'SET snowflake.max_wait = 10000; SELECT snowflake_accept_layout()');
-	stops($narrow, 'fewer node bits', qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: /);
+	stops($narrow, '55P03', 'fewer node bits', qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: /);
 
 	$_->{node}->stop foreach @servers;
 	return;
@@ -642,7 +643,7 @@ sub test_copies
 	is(scalar(@numbers), 8, 'eight servers with one number each');
 	is(join(' ', sort { $a <=> $b } @numbers), '0 1 2 3 4 5 6 7', 'all different');
 	wait_drawn($_->{draws}[-1], 1000) foreach $one, $two, $three, values %copies;
-	stops($alone, 'a clone that does not reach the registry', qr/^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
+	stops($alone, '55P03', 'a clone that does not reach the registry', qr/^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
 	is(@{ all_ids($alone) }, 0, 'it has issued nothing');
 	set_proxy($alone->{proxy}, 'pass');
 	is(number($alone), 8, 'it has another number when it does');
@@ -676,7 +677,7 @@ CONF
 
 	my $three = new_server($registry, 'third', %two);
 	$three->{bits} = 1;
-	my $error = stops($three, 'all taken', qr/^The registry gives no node number: all 2 node numbers are taken\. The holders are /);
+	my $error = stops($three, '55000', 'all taken', qr/^The registry gives no node number, as all 2 node numbers are taken: The holders are /);
 	my $seen = qr/last seen \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/;
 	like($error->{detail}, qr/: The holders are|The holders are \S+:@{[ $one->{node}->port ]} \(node 0, $seen\), \S+:@{[ $two->{node}->port ]} \(node 1, $seen\)\./, 'and by whom');
 	like($error->{hint}, qr/snowflake_release_node\(/, 'and the way out');
@@ -690,7 +691,7 @@ CONF
 	my $draw = draw_on($three);
 	wait_drawn($draw, 5000);
 	kill 'CONT', @asleep;
-	$error = stops($one, 'awake', qr/all 2 node numbers are taken/);
+	$error = stops($one, '55000', 'awake', qr/all 2 node numbers are taken/);
 	stop_draw($one->{draws}[0]);
 	my $others = ids_by_number(all_ids($three), 1)->{0};
 	cmp_ok($time->(min @{$others}), '>=', $mark, 'the other one began where the first could go on to');
@@ -706,7 +707,7 @@ CONF
 	is(number($one), 0, 'it has its number back');
 	my $middle = $time->($others->[ @{$others} / 2 ]);
 	set_clock($one->{node}, $middle - time());
-	$error = stops($one, 'the clock goes back to when another had the number', qr/ms ahead/,
+	$error = stops($one, '55P03', 'the clock goes back to when another had the number', qr/ms ahead/,
 		'cannot generate a snowflake ID: the clock is behind the last ID');
 	set_clock($one->{node}, 0);
 	flows($one, 'the clock is right again');
@@ -717,6 +718,52 @@ CONF
 
 	check(3, $one, $two, $three);
 	$_->{node}->stop foreach $one, $two;
+	return;
+}
+
+#
+# A registry that has forgotten who had a number before: a server that was given
+# it remembers where it may begin, and so does a copy of that server.
+#
+sub test_forgotten
+{
+	my $registry = new_registry('registry_forgotten');
+	my %conf = (conf => "snowflake.max_clock_skew = -1\n");
+	my $first = new_server($registry, 'holder', %conf);
+
+	is(number($first), 0, 'a number');
+	my $draw = draw_on($first);
+	wait_drawn($draw, 1000);
+	stop_draw($draw);
+	my @times = sort { $a <=> $b } map { time_of_id($_) } @{ all_ids($first) };
+	$first->{node}->stop;
+	poll(sub { $registry->safe_psql('postgres', 'SELECT free_from < now() FROM snowflake_nodes WHERE node = 0') eq 't' })
+	  or die "the number is not free\n";
+	my $second = new_server($registry, 'heir', %conf);
+	is(number($second), 0, 'it is given to another, which draws nothing');
+	my $floor = $second->{node}->safe_psql('postgres', 'SELECT floor / 1e6 FROM snowflake_home.lease');
+	cmp_ok($floor, '>', $times[-1], 'nor could it, at times of the first');
+	$second->{node}->stop;
+
+	make_registry($registry, 'anew');
+	my $copy = new_copy('heir_copy', $registry,
+		sub {
+			PostgreSQL::Test::RecursiveCopy::copypath($second->{node}->data_dir, $_[0]->data_dir);
+			chmod 0700, $_[0]->data_dir;
+		});
+	my $conninfo = proxy_conninfo($copy->{proxy}, dbname => 'anew');
+	$copy->{node}->append_conf('postgresql.conf', "snowflake.registry = '$conninfo'\n");
+	set_clock($copy->{node}, $times[ @times / 2 ] - time());
+	start_node($copy->{node});
+	is(number($copy), 0, 'a copy of it, at a time of the first, has the number');
+	stops($copy, 'the registry knows of no floor', qr/ms ahead/,
+		'cannot generate a snowflake ID: the clock is behind the last ID');
+	set_clock($copy->{node}, 0);
+	my $id = flows($copy, 'the clock is right');
+	cmp_ok(time_of_id($id), '>=', $floor, 'IDs are above those of the first');
+
+	check(1, $first, $copy);
+	$copy->{node}->stop;
 	return;
 }
 
@@ -734,9 +781,9 @@ sub test_skew
 	my $ahead = new_server($registry, 'ahead', clock => 600);
 	my $behind = new_server($registry, 'behind', clock => -600);
 	my $any = new_server($registry, 'any', clock => 600, conf => "snowflake.max_clock_skew = -1\n");
-	my $error = stops($ahead, '10 min ahead', qr/^The clock of this server is (?:600\d|599\d)\d\d ms ahead of that of the registry; $skew/);
+	my $error = stops($ahead, '55000', '10 min ahead', qr/^The clock of this server is (?:600\d|599\d)\d\d ms ahead of that of the registry; $skew/);
 	like($error->{hint}, qr/^Set the server's clock, or "snowflake\.max_clock_skew"\./, 'which is to be set');
-	stops($behind, '10 min behind', qr/^The clock of this server is (?:600\d|599\d)\d\d ms behind that of the registry; $skew/);
+	stops($behind, '55000', '10 min behind', qr/^The clock of this server is (?:600\d|599\d)\d\d ms behind that of the registry; $skew/);
 	ok(wait_log($behind, qr/WARNING:  could not lease a snowflake node number\n.*is \d+ ms behind that of the registry/), 'so says the log');
 	is(number_of($_->{node}), '', "$_->{name}: has no number") foreach $ahead, $behind;
 	is(@{ all_ids($_) }, 0, "$_->{name}: has issued nothing") foreach $ahead, $behind;
@@ -756,7 +803,7 @@ sub test_skew
 	my @peers = map { new_server($registry, "peer$_", dbname => 'peers', clock => -4) } 1, 2;
 	foreach (@peers) { number($_); flows($_, $_->{name}); }
 	my $third = new_server($registry, 'peer3', dbname => 'peers', clock => 4);
-	stops($third, 'off from its peers', qr/^The clock of this server is (?:80|79)\d\d ms ahead of the median of 2 other servers; $skew/);
+	stops($third, '55000', 'off from its peers', qr/^The clock of this server is (?:80|79)\d\d ms ahead of the median of 2 other servers; $skew/);
 	is(@{ all_ids($third) }, 0, 'off from its peers: has issued nothing');
 	set_clock($third->{node}, -4);
 	number($third);
@@ -786,7 +833,7 @@ sub test_clocks
 	ok(poll(sub { $warn->{node}->safe_psql('postgres', q(SELECT registry_offset BETWEEN '7.9 s' AND '8.1 s' FROM pg_stat_snowflake)) eq 't' }),
 		'a clock that goes off: by how much');
 	my $end = lease_end($warn);
-	stops($stop, 'a clock that goes off', qr/^The clock of this server is (?:80|79)\d\d ms ahead of that of the registry; $skew/);
+	stops($stop, '55000', 'a clock that goes off', qr/^The clock of this server is (?:80|79)\d\d ms ahead of that of the registry; $skew/);
 	ok(wait_log($stop, qr/WARNING:  this server no longer issues snowflake IDs as node 0\n/), 'and in the log');
 	ok(poll(sub { lease_end($warn) > $end + 7 }), 'a warning: the lease is renewed');
 	is(sqlstates($warn->{draws}[0]), '', 'a warning: IDs go on');
@@ -818,8 +865,8 @@ sub test_clocks
 
 	# Another layout has no place there.
 	my $units = new_server($registry, 'units', dbname => 'steady', conf => "snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:20'\n");
-	my $error = stops($units, 'another layout',
-		qr/^The registry gives no node number: servers with another layout have node numbers of the registry\. The holders are .*"$LeaseTest::layout since /);
+	my $error = stops($units, '55000', 'another layout',
+		qr/^The registry gives no node number, as servers with another layout have node numbers of the registry: The holders are .*"$LeaseTest::layout since /);
 	like($error->{hint}, qr/^Give all servers of a registry the same layout and epoch\./, 'another layout: the way out');
 	alter_system($units->{node}, sprintf(q(SET snowflake.registry = '%s'), proxy_conninfo($units->{proxy}, dbname => 'units')));
 	is(number($units), 0, 'in another registry it has');
@@ -830,14 +877,14 @@ sub test_clocks
 	set_proxy($_->{proxy}, 'hole') foreach @last;
 	foreach my $server (@last)
 	{
-		stops($server, "$server->{name}, past the deadline", qr/^The lease of node number \d+ ended at /);
+		stops($server, '55P03', "$server->{name}, past the deadline", qr/^The lease of node number \d+ ended at /);
 		$server->{count} = drawn_before($server->{node}, $server->{draws}[0]);
 	}
 	sleep 2;
 	foreach my $server (@last)
 	{
 		is(drawn_before($server->{node}, $server->{draws}[0]), $server->{count}, "$server->{name}, past the deadline: nothing is issued");
-		is(sqlstates($server->{draws}[0]), '55000', "$server->{name}, past the deadline: errors");
+		is(sqlstates($server->{draws}[0]), '55P03', "$server->{name}, past the deadline: errors");
 	}
 
 	# for each registry
@@ -903,7 +950,7 @@ sub test_settings
 	($started, $log) = $start->("snowflake.node_id = -1\nsnowflake.registry = ''\n");
 	like($log, qr/WARNING:.*"snowflake\.node_id" is not set/, 'neither: a warning');
 	like($log, qr/HINT:.*"snowflake\.registry"/, 'neither: with both ways out');
-	my $error = stops($server, 'neither', qr/Without a number of its own, this server could issue the IDs of another one\./, '"snowflake.node_id" is not set');
+	my $error = stops($server, '55000', 'neither', qr/Without a number of its own, this server could issue the IDs of another one\./, '"snowflake.node_id" is not set');
 	like($error->{hint}, qr/Set "snowflake\.node_id" to a number .* Or let it lease one, with "snowflake\.registry"\./, 'neither: both ways out');
 	# what is only read does not need a number, and no worse than an error comes of the rest
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM pg_stat_snowflake_slots WHERE last_id IS NOT NULL)), '0', 'neither: the views can be read');
@@ -925,7 +972,7 @@ sub test_settings
 	};
 	$password->("not-$secret");
 	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), registry_conninfo($registry, user => 'secret', passfile => $passfile)));
-	stops($server, 'a wrong password', qr/The registry could not be asked: .*password authentication failed for user "secret"/);
+	stops($server, '55P03', 'a wrong password', qr/The registry could not be asked: .*password authentication failed for user "secret"/);
 	ok(wait_log($server, qr/WARNING:  could not (?:lease a|renew the lease of the) snowflake node number.*\n.*password authentication failed for user "secret"/), 'which is in the log');
 	my $convert = 'CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY); INSERT INTO t SELECT FROM generate_series(1, 10);';
 	$node->safe_psql('postgres', $convert);
@@ -960,7 +1007,7 @@ RETURNS TABLE (node integer, floor bigint, granted bigint, registry_clock timest
 LANGUAGE sql AS $$ SELECT max_node + 1, 0::bigint, mark, clock, 0, NULL::interval, '1/00000001', NULL, NULL, NULL $$;
 SQL
 	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), registry_conninfo($registry, dbname => 'nonsense')));
-	stops($server, 'nonsense', qr/The registry could not be asked: it gives a node number that the layout has no room for\./);
+	stops($server, '55P03', 'nonsense', qr/The registry could not be asked: it gives a node number that the layout has no room for\./);
 
 	# What is not in ASCII is shown in the encoding of each database.
 	my $name = "gr\xc3\xb6\xc3\x9fe";
@@ -987,7 +1034,7 @@ SQL
 	($id, $error) = draw_one($session);
 	push @{ $server->{ids} }, $id if $id ne '';
 	is("$id$error->{message}", '"snowflake.node_id" is not set', 'no registry any more: no IDs');
-	stops($server, 'no registry any more', qr/Without a number/, '"snowflake.node_id" is not set');
+	stops($server, '55000', 'no registry any more', qr/Without a number/, '"snowflake.node_id" is not set');
 	wait_statements($node, $draw);
 	is(sqlstates($draw), '55000', 'no registry any more: an error in all sessions');
 	is(number_of($node), '', 'no registry any more: no lease is shown');
@@ -1045,7 +1092,7 @@ sub test_failover
 
 	# What it may have lost was given to others.
 	alter_system($new->{node}, "SET snowflake.registry = '$where'");
-	my $error = stops($new, 'a new server', qr/^The registry gives no node number: the registry gives out no node numbers until \S+ \S+ UTC\. It was promoted or restored, /);
+	my $error = stops($new, '55000', 'a new server', qr/^The registry gives no node number, as the registry gives out no node numbers until \S+ \S+ UTC: It was promoted or restored, /);
 	like($error->{hint}, qr/^Wait until then\./, 'a new server has to wait');
 	is(number($new), 2, 'until that is certain');
 	wait_drawn(draw_on($new), 1000);
@@ -1068,6 +1115,7 @@ my %tests = (
 	'restarts' => \&test_restart,
 	'copies' => \&test_copies,
 	'taken' => \&test_taken,
+	'forgotten' => \&test_forgotten,
 	'skew' => \&test_skew,
 	'clocks' => \&test_clocks,
 	'settings' => \&test_settings,

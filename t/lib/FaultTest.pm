@@ -475,13 +475,13 @@ sub issues_nothing
 	}
 	wait_statements($node, $draw);
 	is("$error->{sqlstate}: $error->{message}",
-		'55000: cannot generate a snowflake ID: the clock is behind the last ID',
+		'55P03: cannot generate a snowflake ID: the clock is behind the last ID',
 		"$name: an error");
 	like(
 		$error->{detail},
 		qr/^The (?:monotonic )?clock shows .*\. The next unused time unit begins at .*, which is \d+ ms ahead; "snowflake\.max_drift" allows 100 ms\./,
 		"$name: that shows both times");
-	is(sqlstates($draw), '55000', "$name: that all get");
+	is(sqlstates($draw), '55P03', "$name: that all get");
 	is(stop_draw($draw)->{ids} + @ids, 0, "$name: nothing is issued");
 
 	# if anything was

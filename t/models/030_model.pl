@@ -1,7 +1,8 @@
-# The protocols of the durable mark, of leased node numbers and of segments, in
-# all orders of their steps: the model checker spin goes through every state of
-# mark.pml, lease.pml, segment.pml and segment_registry.pml.  It must find no ID issued twice, and it must find one as soon
-# as a protocol lacks any of its parts.
+# The protocols of the durable mark, of leased node numbers, of segments and of
+# waking a process, in all orders of their steps: the model checker spin goes
+# through every state of mark.pml, lease.pml, segment.pml, segment_registry.pml
+# and wake.pml.  It must find no ID issued twice, and nobody who sleeps for ever,
+# and it must find one as soon as a protocol lacks any of its parts.
 
 use strict;
 use warnings FATAL => 'all';
@@ -270,7 +271,7 @@ rejected('the mark is lowered when it was not read yet', 'CLOSE_UNKNOWN');
 rejected('closed words are left out when the mark is lowered', 'CLOSE_AGAIN');
 rejected('the commit does not wait for the synchronous standby', 'SYNC', 'ASYNC_COMMIT');
 rejected('snowflake_advance() does not raise the words', 'ADVANCE', 'NO_RAISE');
-rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC', 'TRUST_FLOOR');
+rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC', 'ADVANCE', 'TRUST_FLOOR');
 
 #
 # Leased node numbers
@@ -278,53 +279,77 @@ rejected('snowflake_advance() takes the floor for durable on the standby', 'SYNC
 use_model('lease');
 
 # With any clocks, and leases that expire at any time: the mark alone does it.
+# One server does all in steps, and each of its two processes may end alone.
 holds('a lease');
-holds('a lease, cloned servers, and reboots', 'CLONE', 'REBOOT');
-holds('a lease, and requests that come late', 'LATE');
+holds('a lease, cloned servers, and reboots', 'CLONE', 'REBOOT', 'AT_ONCE');
+holds('a lease, and requests that come late', 'LATE', 'AT_ONCE');
 
 # With right clocks, nor do two servers believe that they have one number.
-my @promotion = ('TIMED', 'TIMES=4', 'TTL=1', 'PROMOTION', 'BEHIND');
-my @release = ('TIMED', 'TIMES=4', 'RELEASE');
-holds('a lease and its deadline', 'TIMED', 'TIMES=4');
-holds('a lease, and the registry\'s clock steps', 'TIMED', 'TIMES=3', 'STEPS');
+my @timed = ('TIMED', 'TIMES=4', 'AT_ONCE');
+my @promotion = (@timed, 'TTL=1', 'PROMOTION', 'BEHIND');
+my @release = (@timed, 'RELEASE');
+my @others = ('TIMED', 'TIMES=2', 'TTL=1', 'OTHERS');
+holds('a lease and its deadline', @timed);
+holds('a lease, its deadline, and a number that follows another', @others);
+holds('a lease, and the registry\'s clock steps', 'TIMED', 'TIMES=3', 'AT_ONCE', 'STEPS');
 holds('a lease, and the registry is promoted', @promotion);
 holds('a lease, and snowflake_release_node() for a server that is gone', @release);
 
 issues('by a cached lease', 'restarted[me]');
 issues('with a number that the other server took', 'taken[1-me]');
 issues('with a number after the registry was promoted', 'promoted', @promotion);
+issues('while a number is on offer', 'my.offered');
+issues('after the writer has ended within a handover', 'writer_ended');
+issues('after services have ended within a handover', 'services_ended');
 
-rejected('the floor is ignored', 'IGNORE_FLOOR');
-rejected('the floor is ignored where the number is the same', 'SAME_NUMBER');
-rejected('the floor is lost with the answer', 'LOST_FLOOR');
-rejected('the node number is read before the limit', 'NODE_FIRST');
+foreach my $rule (
+	[ 'the floor is ignored', 'IGNORE_FLOOR' ],
+	[ 'the floor is ignored where the number is the same', 'SAME_NUMBER' ],
+	[ 'the floor is lost with the answer', 'LOST_FLOOR' ],
+	[ 'the node number is read before the limit', 'NODE_FIRST' ],
+	[ 'words are not raised when the number changes', 'NO_RAISE' ],
+	[ 'a renewal lowers the limit', 'LOWER_LIMIT' ],
+	[ 'the cached lease is not bound to the instance', 'CLONE', 'CACHE_ANY_INSTANCE' ],
+	[ 'the registry renews for another instance', 'CLONE', 'RENEW_ANY_INSTANCE' ],
+	[ 'the floor is not cached', 'CACHE_NO_FLOOR' ],
+	[ 'the answer counts before the commit', 'EARLY_ANSWER' ],
+	[ 'the mark is not raised with the renewal', 'NO_MARK_RAISE' ])
+{
+	my ($name, @macros) = @$rule;
+
+	rejected($name, 'AT_ONCE', @macros);
+}
+
+# From services to the writer
 rejected('the limit is published before the node number', 'LIMIT_FIRST');
-rejected('words are not raised when the number changes', 'NO_RAISE');
-rejected('a renewal lowers the limit', 'LOWER_LIMIT');
-rejected('the cached lease is not bound to the instance', 'CLONE', 'CACHE_ANY_INSTANCE');
-rejected('the registry renews for another instance', 'CLONE', 'RENEW_ANY_INSTANCE');
-rejected('the floor is not cached', 'CACHE_NO_FLOOR');
-rejected('the answer counts before the commit', 'EARLY_ANSWER');
-rejected('the mark is not raised with the renewal', 'NO_MARK_RAISE');
+rejected('services write the number, and the words are raised later', 'SERVICES_NUMBER');
+rejected('an offer takes the place of one that is not taken yet', 'OVERWRITE');
+rejected('an offer counts as taken before it is', 'TAKEN_EARLY');
+rejected('services write the floor, and offer it later', 'FLOOR_EARLY');
+rejected('a renewal looks for no offer', 'RENEW_LATE');
+
 rejected('no closing after a promotion', @promotion, 'NO_CLOSING');
 rejected('what has expired is renewed while closed', @promotion, 'RENEW_WHILE_CLOSED');
 rejected('a number is kept while closed without a live lease', @promotion, 'TRUST_HELD');
 rejected('what has expired is renewed after closing', @promotion, 'RENEW_EXPIRED');
 rejected('a claim after closing has the old floor', @promotion, 'OLD_FLOOR');
 rejected('snowflake_release_node() for a server that runs', @release, 'STILL_RUNS');
-rejected('snowflake_release_node(), and the server\'s clock was ahead', 'TIMED', 'TIMES=2', 'TTL=1', 'RELEASE', 'ANY_CLOCK');
+rejected('snowflake_release_node(), and the server\'s clock was ahead', 'TIMED', 'TIMES=2', 'AT_ONCE', 'TTL=1', 'RELEASE', 'ANY_CLOCK');
 
 # These keep two servers from believing that they have one number.  Without
 # them IDs are unique all the same, by the mark.
 foreach my $fence (
-	[ 'the deadline is counted from the answer', 'TIMED', 'TIMES=3', 'FROM_ANSWER' ],
-	[ 'a number is free before its mark has passed', 'TIMED', 'TIMES=3', 'STEPS', 'NO_MARK_CONDITION' ])
+	[ 'the deadline is counted from the answer', 'TIMED', 'TIMES=3', 'AT_ONCE', 'FROM_ANSWER' ],
+	[ 'a number is free before its mark has passed', 'TIMED', 'TIMES=3', 'AT_ONCE', 'STEPS', 'NO_MARK_CONDITION' ])
 {
 	my ($name, @macros) = @$fence;
 
 	violates(qr/deadline/, "two holders: $name", $name, @macros);
 	holds("unique: $name", @macros, 'UNIQUE_ONLY');
 }
+
+violates(qr/deadline/, 'two holders: the deadline is there before the number',
+	'the deadline is there before the number', @others, 'DEADLINE_EARLY');
 
 #
 # Segments within a server
@@ -380,6 +405,24 @@ rejected('a server keeps what it had in another place', @promoted, 'KEEP_ANYWHER
 # What the documentation says that it does not cover.
 rejected('a tag is dropped when the registry is promoted', @promoted, 'DROP');
 rejected('a server that has drawn lost numbers does not report', @promoted, 'ISOLATED');
+
+#
+# Who wakes whom
+#
+use_model('wake');
+
+my %way = ('who exchanges, and wakes if nobody has' => [], 'who writes, and wakes' => ['PLAIN']);
+
+foreach my $way (sort keys %way)
+{
+	my @way = @{ $way{$way} };
+
+	holds("$way: nobody sleeps for ever", @way);
+	fails_model("$way, and has no barrier", qr/waits/, @way, 'NO_BARRIER');
+	fails_model("$way: the worker has no barrier", qr/waits/, @way, 'NO_START_BARRIER');
+	fails_model("$way: the worker looks before it can be woken", qr/waits/, @way, 'LOOK_FIRST');
+}
+fails_model('the latch is reset after the look', qr/waits/, 'RESET_LATE');
 
 check_all();
 done_testing();

@@ -8,15 +8,45 @@
  * 030_model.pl for how it is run.
  *
  * Each atomic block is one step: at most one access to shared memory, one
- * commit, or one message.  Between any two steps, all others may do any number
- * of their own, and a server may crash.
+ * commit, or one message; what nobody else can see goes along with such a step.
+ * Between any two steps, all others may do any number of their own, a server may
+ * crash, and each of its two processes may end alone and start again: then its
+ * shared memory stays, and what the process had for itself is lost.
  *
  *	Here						In src/ and snowflake_nodes--1.0.sql
- *	Run: limit, number, swap	generator.c take_anywhere(), move_to(), take()
- *	Run: ask, heed				lease_fetch.c
- *	Run: goes on, remember to publish	lease.c
- *	restart()					lease.c, at the start of the worker
+ *	Backend: limit, number, swap	generator.c take_anywhere(), move_to(), take()
+ *	Services: ask, heed			lease_fetch.c
+ *	Services: remember to allow	lease.c
+ *	Writer: raise to taken, publish	mark.c
+ *	restart()					lease.c, what is recalled at the start
  *	serve()						snowflake_lease_node()
+ *
+ * "Services" is the process that talks to the registry, "Writer" the one that
+ * writes the mark.  Only the latter writes what backends draw with: the words,
+ * the limit, and the number.  So a number goes from the one to the other:
+ *
+ *	1. remember	services: the deadline of the number so far is over, and so is
+ *				one that waits for step 7; the new number is remembered, with
+ *				its floor and mark, durably
+ *	2. offer	services: number, floor and mark are written; then it counts as
+ *				offered.  Nothing is offered before the last offer was taken
+ *	3. raise	writer: of what could be issued so far nothing is left, nor of
+ *				what is below the floor
+ *	4. number	writer: the mark of the lease, its floor, and the number
+ *	5. publish	writer: the limit, never lower; also later, or in between, as
+ *				far as the mark of the number allows
+ *	6. taken	writer: services may go on
+ *	7. allow	services: the deadline, unless the lease was lost meanwhile
+ *
+ * The floor in shared memory is that of the number there: services look at it to
+ * tell whether the words are raised to that of an answer, so that the number can
+ * just go on.  So the writer writes it, with the number.  If services did so when
+ * they remember it, and ended before they offer it, the next ones would go on
+ * without that.
+ *
+ * What one server does within can be seen by the other only in what is drawn and
+ * asked for.  So one server is modelled in all of these steps, and the other does
+ * them at once; with -DAT_ONCE both do, where something else is looked at.
  *
  * There are two servers.  One ID is watched, any one: a number, a time and a
  * sequence number.  Of times only that matters whether they are above that
@@ -35,8 +65,10 @@
  *	- After a restart the words are where the last ID was drawn, the least that
  *	  the durable mark can say; mark.pml is the model of that.  Here all is
  *	  reserved, up to the mark of the lease.
- *	- A request is answered, or is served and the answer is lost, or is lost;
- *	  with LATE one that was given up may be served at any later time, also
+ *	- The mark is raised without being asked for, and whenever the writer likes.
+ *	- Services lose the lease at any time, for any reason.
+ *	- A request is answered, or is served and the answer is lost, or is lost,
+ *	  also since something is on offer and it cannot be heeded; with LATE one that was given up may be served at any later time, also
  *	  after a restart.
  *
  * -DCLONE lets the other server at any time become a copy of this one, as of
@@ -45,7 +77,8 @@
  * -DTIMED has real time, 1 to TIMES, in which the clocks of the servers are
  * right; a time unit is one of the times, and a lease lasts TTL of them.  Then
  * a server must not be given a number while the other one believes that it
- * has it.  There is no other number then, so that there are fewer states.
+ * has it.  There is no other number then, so that there are fewer states, but
+ * with -DOTHERS.
  * With it, -DSTEPS lets the registry's clock step, -DPROMOTION lets the
  * registry be promoted, once, to a standby that stopped receiving at any time
  * before, while the servers run on, -DRELEASE has snowflake_release_node() for a server that is gone,
@@ -83,7 +116,7 @@
 /* An instance is the number of the server, or this */
 #define ELSEWHERE	2
 
-mtype = { idle, remembered, raised, numbered };
+mtype = { idle, remembered, renewing, raised, numbered };
 
 typedef Server
 {
@@ -93,17 +126,31 @@ typedef Server
 	byte cached_floor;
 	byte cached_mark;
 
-	/* Shared memory; the limit is the mark. */
-	byte node;
-	byte mark;
+	/* Shared memory: what the writer alone writes, but for ... */
 	byte word;
+	byte limit;
+	byte node;
+	byte floor;					/* of the number */
+	byte mark;					/* ... this, which services raise */
+
+	/* What services offer it; all of no meaning unless "offered". */
+	bool offered;				/* and not taken yet */
+	byte offer_node;
+	byte offer_floor;
+	byte offer_mark;
+#ifdef TAKEN_EARLY
+	bool taken;
+#endif
 
 	/* The backend that is about to draw the watched ID. */
 	bool covered;				/* saw that it is below the limit */
 	byte with;					/* and has this number */
 	bool drew;					/* it was drawn here, in any life */
 
-	/* The worker, and the answer that is on its way or worked on. */
+	/* The writer. */
+	mtype at;
+
+	/* Services, and the answer that is on its way or worked on. */
 	mtype stage;
 	bool answered;
 	byte to_node;
@@ -124,8 +171,9 @@ typedef Server
 
 #ifdef TIMED
 	byte cached_deadline;
-	byte deadline;
+	byte deadline;				/* in shared memory */
 	byte to_deadline;
+	byte last_deadline;			/* of what services have offered; 0: none */
 	byte sent;					/* when the request was, 0: none is */
 	bool sent_live;				/* with a lease that had not run out */
 
@@ -136,6 +184,15 @@ typedef Server
 };
 Server S[2];
 #define my			S[me]
+
+/* The servers whose handover, and whose drawing, is in steps; see above. */
+#ifdef AT_ONCE
+#define is_detailed(s)	false
+#define draws_in_steps(s) true
+#else
+#define is_detailed(s)	((s) == 0)
+#define draws_in_steps(s) ((s) == 0)
+#endif
 #define other(s)	S[1 - (s)]
 
 /* The registry's row of the watched number. */
@@ -173,6 +230,8 @@ bool issued;
 #ifdef NEVER
 bool restarted[2];				/* and not heard of the registry since */
 bool taken[2];					/* by the other server from this one */
+bool services_ended;			/* alone, within a handover */
+bool writer_ended;
 #define note(what)	what
 #else
 #define note(what)	skip
@@ -186,7 +245,8 @@ bool taken[2];					/* by the other server from this one */
 
 /* May both servers issue the watched ID? */
 #define can_issue(s) \
-	(S[s].node == WATCHED && S[s].word < watched && watched < S[s].mark)
+	(S[s].node == WATCHED && S[s].word < watched && \
+		(watched < S[s].mark || watched < S[s].limit))
 #define disjoint	(!can_issue(0) || !can_issue(1))
 
 /* Does the other server believe that it has the number? */
@@ -213,6 +273,14 @@ bool taken[2];					/* by the other server from this one */
 #define deadline_passed	false
 #endif
 
+#ifdef OVERWRITE
+#define may_offer(s)	true
+#elif defined(TAKEN_EARLY)
+#define may_offer(s)	(!S[s].offered || S[s].taken)
+#else
+#define may_offer(s)	(!S[s].offered)
+#endif
+
 inline forget_answer(s)
 {
 	S[s].answered = false;
@@ -226,38 +294,95 @@ inline forget_answer(s)
 #endif
 }
 
+inline forget_offer(s)
+{
+	S[s].at = idle;
+	S[s].offered = false;
+	S[s].offer_node = NONE;
+	S[s].offer_floor = 0;
+	S[s].offer_mark = 0
+#ifdef TAKEN_EARLY
+	;
+	S[s].taken = false
+#endif
+}
+
+/* What services have for themselves is lost. */
+inline restart_services(s)
+{
+	S[s].stage = idle;
+	forget_answer(s)
+#ifdef TIMED
+	;
+	S[s].last_deadline = 0
+#endif
+}
+
 #ifdef CACHE_ANY_INSTANCE
 #define is_own_cache(s)	true
 #else
 #define is_own_cache(s)	(S[s].cached_instance == s)
 #endif
 
+/* All of the handover. */
+inline take_at_once(s)
+{
+#ifndef NO_RAISE
+	S[s].word = MAX(S[s].word, S[s].limit - 1);
+#endif
+#ifndef IGNORE_FLOOR
+	S[s].word = MAX(S[s].word, S[s].to_floor - 1);
+#endif
+	S[s].node = S[s].to_node;
+	S[s].floor = S[s].to_floor;
+	S[s].mark = S[s].to_mark;
+	S[s].limit = MAX(S[s].limit, S[s].to_mark);
+#ifdef TIMED
+	S[s].deadline = S[s].cached_deadline;
+#endif
+	forget_answer(s)
+}
+
 /*
  * What was in memory is lost.  It goes on with the cached lease, if that is
- * its own.
+ * its own: services offer it, before anybody else can do anything.
  */
 inline restart(s)
 {
 	S[s].covered = false;
 	S[s].with = NONE;
-	S[s].stage = idle;
-	forget_answer(s);
+	restart_services(s);
+	forget_offer(s);
 	S[s].word = (S[s].drew -> watched : 0);
+	S[s].limit = BELOW;
 	S[s].node = NONE;
+	S[s].floor = 0;
 	S[s].mark = BELOW;
 #ifdef TIMED
 	S[s].deadline = 0;
 #endif
 	if
-	:: S[s].cached_node != NONE && is_own_cache(s) ->
-		S[s].node = S[s].cached_node;
-		S[s].mark = S[s].cached_mark;
+	:: S[s].cached_node != NONE && is_own_cache(s) && !is_detailed(s) ->
+		S[s].to_node = S[s].cached_node;
+#ifdef CACHE_NO_FLOOR
+		S[s].to_floor = BELOW;
+#else
+		S[s].to_floor = S[s].cached_floor;
+#endif
+		S[s].to_mark = S[s].cached_mark;
+		take_at_once(s)
+	:: S[s].cached_node != NONE && is_own_cache(s) && is_detailed(s) ->
+		S[s].offered = true;
+		S[s].offer_node = S[s].cached_node;
+#ifdef CACHE_NO_FLOOR
+		S[s].offer_floor = BELOW;
+#else
+		S[s].offer_floor = S[s].cached_floor;
+#endif
 #ifdef TIMED
-		S[s].deadline = S[s].cached_deadline;
+		S[s].last_deadline = S[s].cached_deadline;
 #endif
-#ifndef CACHE_NO_FLOOR
-		S[s].word = MAX(S[s].word, S[s].cached_floor - 1)
-#endif
+		S[s].offer_mark = S[s].cached_mark
 	:: else ->
 		S[s].cached_floor = 0;
 		S[s].cached_mark = 0
@@ -394,14 +519,19 @@ inline serve(s)
 			:: skip				/* the commit fails */
 #endif
 			fi
-#ifndef TIMED
+#if !defined(TIMED) || defined(OTHERS)
 		/*
 		 * Another number, or more of it; not with a lower mark than before,
 		 * if it was not released, or the registry promoted.
 		 */
 		:: held(s) != OTHER || S[s].mark < END ->
 			mark = END;
-			answer(s, OTHER, BELOW)
+			if
+			:: answer(s, OTHER, BELOW)
+#ifndef TIMED
+			:: answer(s, OTHER, ABOVE)
+#endif
+			fi
 		:: mark = BELOW;
 			answer(s, OTHER, BELOW)
 #endif
@@ -413,14 +543,15 @@ inline serve(s)
 }
 
 /*
- * A server: a backend and the worker
+ * A server: a backend, services, and the writer.  They are one process of the
+ * model, as what each does next is in "with", "stage" and "at".
  */
 
 /* More of what it has. */
 #ifdef SAME_NUMBER
 #define goes_on(s)	(S[s].to_node == S[s].node)
 #else
-#define goes_on(s)	(S[s].to_node == S[s].node && S[s].to_floor <= S[s].cached_floor)
+#define goes_on(s)	(S[s].to_node == S[s].node && S[s].to_floor <= S[s].floor)
 #endif
 
 #ifdef FROM_ANSWER
@@ -429,23 +560,98 @@ inline serve(s)
 #define to_the_deadline	my.to_deadline
 #endif
 
+inline draw(s)
+{
+#ifdef NEVER
+	assert(!(NEVER));
+#endif
+	S[s].word = watched;
+	S[s].drew = true;
+	assert(!issued);
+	issued = true
+}
+
+/* Into the home database, with the token of this start. */
+inline remember(s, node_number, least, most)
+{
+	S[s].cached_node = node_number;
+	S[s].cached_instance = s;
+	S[s].cached_floor = least;
+	S[s].cached_mark = most;
+	S[s].cached_now = true;
+	S[s].cached_holds = S[s].holds;
+#ifdef PROMOTION
+	S[s].standby_cached_holds = S[s].standby_holds;
+#endif
+	note(restarted[s] = false)
+}
+
+/* What is remembered may be another number, if that was never offered. */
+inline renew(s)
+{
+#ifdef LOWER_LIMIT
+	S[s].mark = S[s].to_mark;
+#else
+	S[s].mark = MAX(S[s].mark, S[s].to_mark);
+#endif
+#ifdef TIMED
+	S[s].deadline = to_the_deadline;
+	S[s].last_deadline = 0;
+#endif
+	if
+	:: remember(s, S[s].node, S[s].floor, S[s].mark)
+#ifdef TIMED
+		;
+		S[s].cached_deadline = S[s].deadline
+#endif
+	:: S[s].cached_node != S[s].node || S[s].cached_floor != S[s].floor
+	fi;
+	if
+	:: is_detailed(s) -> S[s].stage = idle
+#ifdef LOWER_LIMIT
+	:: else -> S[s].limit = S[s].mark
+#else
+	:: else -> S[s].limit = MAX(S[s].limit, S[s].mark)
+#endif
+	fi;
+	forget_answer(s);
+	check(disjoint)
+}
+
+inline number(s)
+{
+	S[s].mark = S[s].offer_mark;
+#ifndef FLOOR_EARLY
+	S[s].floor = S[s].offer_floor;
+#endif
+	S[s].node = S[s].offer_node;
+	check(disjoint)
+}
+
 proctype Run(byte me)
 {
 	do
+	/* all at once */
+	:: atomic {
+		!draws_in_steps(me) && my.node == WATCHED && !deadline_passed &&
+		clock_shows_it && my.word < watched && watched < my.limit ->
+		draw(me)
+	}
+
 #ifdef NODE_FIRST
 	:: atomic {
-		my.with == NONE && my.node == WATCHED && !deadline_passed ->
+		draws_in_steps(me) && my.with == NONE && my.node == WATCHED && !deadline_passed ->
 		my.with = WATCHED
 	}
 	:: atomic {
-		my.with == WATCHED && !my.covered && watched < my.mark && clock_shows_it ->
+		my.with == WATCHED && !my.covered && watched < my.limit && clock_shows_it ->
 		my.covered = true
 	}
 #else
 	/* limit: it is looked at with the deadline and the clock */
 	:: atomic {
-		!my.covered && my.node != NONE && !deadline_passed && clock_shows_it &&
-		my.word < watched && watched < my.mark ->
+		draws_in_steps(me) && !my.covered && !deadline_passed && clock_shows_it &&
+		my.word < watched && watched < my.limit ->
 		my.covered = true
 	}
 
@@ -463,14 +669,7 @@ proctype Run(byte me)
 	:: atomic {
 		my.covered && my.with == WATCHED ->
 		if
-		:: my.word < watched ->
-#ifdef NEVER
-			assert(!(NEVER));
-#endif
-			my.word = watched;
-			my.drew = true;
-			assert(!issued);
-			issued = true
+		:: my.word < watched -> draw(me)
 		:: else
 		fi;
 		my.covered = false;
@@ -529,80 +728,140 @@ proctype Run(byte me)
 	}
 #endif
 
-	/* heed: the number goes on; at once, as a restart between is no different */
-	:: atomic {
-		my.stage == idle && my.answered && goes_on(me) ->
-#ifdef LOWER_LIMIT
-		my.mark = my.to_mark;
+	/*
+	 * heed: the number goes on; at once, as a restart between is no different,
+	 * nor is what the writer does meanwhile when nothing is on offer
+	 */
+#ifdef RENEW_LATE
+	:: atomic { my.stage == idle && my.answered && goes_on(me) -> my.stage = renewing }
+	:: atomic { my.stage == renewing -> renew(me) }
 #else
-		my.mark = MAX(my.mark, my.to_mark);
-#endif
-		my.cached_mark = my.mark;
-		my.cached_now = true;
-		my.cached_holds = my.holds;
-#ifdef PROMOTION
-		S[me].standby_cached_holds = S[me].standby_holds;
-#endif
-#ifdef TIMED
-		my.deadline = to_the_deadline;
-		my.cached_deadline = my.deadline;
-#endif
-		note(restarted[me] = false);
-		forget_answer(me);
-		check(disjoint)
-	}
-
-	/* heed: it is another one, or it was another's in between */
 	:: atomic {
-		my.stage == idle && my.answered && !goes_on(me) ->
-		my.cached_node = my.to_node;
-		my.cached_instance = me;
-		my.cached_floor = my.to_floor;
-		my.cached_mark = my.to_mark;
-		my.cached_now = true;
-		my.cached_holds = my.holds;
-#ifdef PROMOTION
-		S[me].standby_cached_holds = S[me].standby_holds;
+		my.stage == idle && my.answered && goes_on(me) && may_offer(me) ->
+		renew(me)
+	}
+#endif
+
+	/* heed: it is another one, or it was another's in between; remember */
+	:: atomic {
+		my.stage == idle && my.answered && !goes_on(me) && may_offer(me) ->
+		remember(me, my.to_node, my.to_floor, my.to_mark);
+#ifdef FLOOR_EARLY
+		my.floor = my.to_floor;
 #endif
 #ifdef TIMED
 		my.deadline = 0;
+		my.last_deadline = 0;
 		my.cached_deadline = to_the_deadline;
 #endif
-		my.stage = remembered
+		if
+		:: is_detailed(me) -> my.stage = remembered
+		:: else -> take_at_once(me); check(disjoint)
+		fi
 	}
+
+	/* offer */
 	:: atomic {
 		my.stage == remembered ->
-#ifndef NO_RAISE
-		my.word = MAX(my.word, my.mark - 1);
+		my.offered = true;
+		my.offer_node = my.to_node;
+		my.offer_floor = my.to_floor;
+		my.offer_mark = my.to_mark;
+#ifdef TAKEN_EARLY
+		my.taken = false;
 #endif
-#ifndef IGNORE_FLOOR
-		my.word = MAX(my.word, my.to_floor - 1);
-#endif
-		my.stage = raised
-	}
-	:: atomic {
-		my.stage == raised ->
-#ifdef LIMIT_FIRST
-		my.mark = my.to_mark;
-#else
+#ifdef SERVICES_NUMBER
 		my.node = my.to_node;
-#endif
-		my.stage = numbered
-	}
-	:: atomic {
-		my.stage == numbered ->
-#ifdef LIMIT_FIRST
-		my.node = my.to_node;
-#else
+		my.floor = my.to_floor;
 		my.mark = my.to_mark;
 #endif
 #ifdef TIMED
+#ifdef DEADLINE_EARLY
 		my.deadline = my.cached_deadline;
+#else
+		my.last_deadline = my.cached_deadline;
+#endif
 #endif
 		my.stage = idle;
-		note(restarted[me] = false);
-		forget_answer(me);
-		check(disjoint)
+		forget_answer(me)
+	}
+
+	/* allow */
+#ifdef TIMED
+	:: atomic {
+		my.last_deadline != 0 && !my.offered ->
+		my.deadline = my.last_deadline;
+		my.last_deadline = 0
+	}
+#endif
+
+	/* lose */
+#ifdef TIMED
+	:: atomic {
+		is_detailed(me) && my.stage == idle &&
+		(my.deadline != 0 || my.last_deadline != 0) ->
+		my.deadline = 0;
+		my.last_deadline = 0
+	}
+#endif
+
+	/* services end, and start again */
+	:: atomic {
+		my.stage == remembered ->
+		note(services_ended = true);
+		restart_services(me)
+	}
+#ifdef TIMED
+	:: atomic { my.last_deadline != 0 -> restart_services(me) }
+#endif
+
+	/* raise */
+	:: atomic {
+		my.at == idle && my.offered ->
+#ifndef NO_RAISE
+		my.word = MAX(my.word, my.limit - 1);
+#endif
+#ifndef IGNORE_FLOOR
+		my.word = MAX(my.word, my.offer_floor - 1);
+#endif
+#ifdef TAKEN_EARLY
+		my.taken = true;
+#endif
+		my.at = raised
+	}
+
+	/* number; mark and floor go along, as nobody else looks at them now */
+	:: atomic {
+		my.at == raised ->
+#ifdef LIMIT_FIRST
+		my.limit = MAX(my.limit, my.offer_mark);
+#else
+		number(me);
+#endif
+		my.at = numbered
+	}
+
+	/* publish, and as often as the mark of the lease was raised */
+#ifdef LOWER_LIMIT
+	:: atomic { is_detailed(me) && my.at != raised && my.limit != my.mark -> my.limit = my.mark }
+#else
+	:: atomic { is_detailed(me) && my.at != raised && my.limit < my.mark -> my.limit = my.mark }
+#endif
+
+	/* taken */
+	:: atomic {
+		my.at == numbered ->
+#ifdef LIMIT_FIRST
+		number(me);
+#endif
+		forget_offer(me)
+	}
+
+	/* the writer ends, and starts again */
+	:: atomic {
+		my.at != idle ->
+		note(writer_ended = true);
+		my.at = idle
 	}
 
 #ifndef PROMOTION

@@ -70,6 +70,13 @@
 #define BACKENDS	2
 #define END			(TIMES + 1) /* the lifetime's end, as a limit or a mark */
 
+/* What snowflake_advance() may need to be committed. */
+#ifdef ADVANCE
+#define NEEDED		END
+#else
+#define NEEDED		0
+#endif
+
 /* A word is time and sequence of the last ID drawn from a slot. */
 #define first_word(time)	((time) * SEQUENCES)
 #define last_word(time)		((time) * SEQUENCES + SEQUENCES - 1)
@@ -102,6 +109,7 @@ Own own[BACKENDS];
 
 byte target;					/* the worker's: the next limit */
 byte raise_to;					/* time to raise the words to */
+byte committed;					/* the mark, as this process has committed it */
 byte last;						/* time of the last ID issued */
 byte slot;
 
@@ -147,7 +155,7 @@ inline stop_server(reason)
 	od;
 	own[0].time = 0; own[0].slot = 0; own[0].word = 0; own[0].drew = false;
 	own[1].time = 0; own[1].slot = 0; own[1].word = 0; own[1].drew = false;
-	target = 0; raise_to = 0; last = 0; slot = 0;
+	target = 0; raise_to = 0; committed = 0; last = 0; slot = 0;
 	ends[0] = true; ends[1] = true; ends[WORKER] = true
 }
 
@@ -306,13 +314,13 @@ start:
 		raise_words();
 #endif
 #ifdef TRUST_FLOOR
-		atomic { issued = issued || watched < id(0, first_word(raise_to)) };
+		atomic { committed = target };
 #endif
 		publish()
 
 		/* renew */
 		:: atomic {
-			limit > 0 && mark < END ->
+			limit > 0 && (mark < END || committed < NEEDED) ->
 			select(target : mark .. END);
 			write_mark(target);
 			may_end()
@@ -321,26 +329,28 @@ start:
 		atomic { limit = target };
 #endif
 		commit();
+#ifdef ADVANCE
+		atomic { committed = target };
+#endif
 		publish()
 
 #ifdef ADVANCE
-		/* advance: all IDs before that time are as good as issued */
+		/*
+		 * advance, up to what it has committed itself: all IDs before that
+		 * time are as good as issued
+		 */
 		:: atomic {
-			limit > 0 ->
-			select(raise_to : 2 .. END);
-			target = MAX(mark, raise_to);
-			write_mark(target);
-			may_end()
+			limit > 0 && committed > 1 ->
+			select(raise_to : 2 .. committed)
 		}
-		commit();
 #ifndef NO_RAISE
 		raise_words();
 #endif
 		atomic {
 			issued = issued || watched < id(0, first_word(raise_to));
+			raise_to = 0;
 			note(advanced = true)
 		}
-		publish()
 #endif
 
 		/* close */
@@ -383,7 +393,7 @@ start:
 		atomic { flushed = mark; stop_server(stop) }
 
 ended:	atomic {
-			target = 0; raise_to = 0; last = 0; slot = 0;
+			target = 0; raise_to = 0; committed = 0; last = 0; slot = 0;
 			note(worker_ended = true)
 		}
 		od

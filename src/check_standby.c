@@ -1,0 +1,227 @@
+/*-------------------------------------------------------------------------
+ *
+ * check_standby.c
+ *		The doctor's look at a standby: what would happen if it was promoted
+ *		now.
+ *
+ * A standby draws no IDs.  Promoted, it replays what it has received, reads the
+ * durable mark in that, and draws no ID below, by its own clock.  So what can
+ * be known before is the mark as far as it is replayed, in the database that
+ * has it; how much is received and not replayed; and, in each database, how
+ * far the clock is from that of the server that sends the WAL.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "commands/dbcommands.h"
+#include "commands/sequence.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "replication/walreceiver.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "check.h"
+#include "clock.h"
+#include "ddl.h"
+#include "home.h"
+#include "settings.h"
+
+/*
+ * The time that the primary's last message was sent at, by the primary's
+ * clock; and how far the clock was behind that when it came.  Returns false
+ * when there is no connection.
+ */
+static bool
+clock_behind_sender(CheckState *state, TimestampTz *sent, int64 *behind_us)
+{
+	TimestampTz received;
+
+	if (!WalRcvStreaming())
+		return false;
+	SpinLockAcquire(&WalRcv->mutex);
+	*sent = WalRcv->lastMsgSendTime;
+	received = WalRcv->lastMsgReceiptTime;
+	SpinLockRelease(&WalRcv->mutex);
+
+	*behind_us = *sent - received;
+
+	/* what has come has the time of the server's clock */
+	if (!clock_steps())
+		*behind_us += GetCurrentTimestamp() - state->now;
+	return true;
+}
+
+char *
+check_standby_node(void)
+{
+	int			nestlevel = ddl_begin();
+	char	   *node = NULL;
+
+	if (ddl_query(psprintf("SELECT substring(c, ' as node (\\d+)$')"
+						   " FROM pg_db_role_setting s"
+						   " JOIN pg_database d ON d.oid = s.setdatabase, unnest(s.setconfig) c"
+						   " WHERE s.setrole = 0 AND d.datname = %s"
+						   " AND c LIKE 'snowflake.recorded=%%'",
+						   quote_literal_cstr(snowflake_database))) > 0)
+		node = ddl_value(0, 1);
+	if (node != NULL)
+		node = MemoryContextStrdup(CurTransactionContext, node);
+	ddl_end(nestlevel);
+	return node;
+}
+
+void
+check_standby_clock(CheckState *state)
+{
+	TimestampTz sent;
+	int64		behind_us;
+	char	   *detail = psprintf("The %s shows %s.", clock_name(),
+								  check_show(state->now));
+
+	if (clock_behind_sender(state, &sent, &behind_us) &&
+		behind_us > check_mark_bound_us())
+		check_row(state, "warning",
+				  psprintf("%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up. Set the server's clock%s.",
+						   detail, check_in_ms(behind_us), check_show(sent),
+						   clock_steps() ? "" : " and restart the server"));
+	else
+		check_row(state, "ok", detail);
+}
+
+/*
+ * The durable mark as it is replayed, without a look at rights: a view shows
+ * it to everybody once the server draws IDs.  Returns false where there is
+ * none, or it is locked.
+ */
+static bool
+read_mark(int64 *mark)
+{
+	Oid			schema = get_namespace_oid(HOME_EXTENSION, true);
+	Oid			relid = OidIsValid(schema) ?
+		get_relname_relid("mark", schema) : InvalidOid;
+	Relation	relation;
+	Buffer		buffer;
+	Page		page;
+	bool		found = false;
+
+	if (!OidIsValid(relid) ||
+		!ConditionalLockRelationOid(relid, AccessShareLock))
+		return false;
+	relation = try_relation_open(relid, NoLock);
+	if (relation == NULL)
+		return false;
+	if (relation->rd_rel->relkind == RELKIND_SEQUENCE)
+	{
+		buffer = ReadBuffer(relation, 0);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		page = BufferGetPage(buffer);
+		if (PageGetMaxOffsetNumber(page) >= FirstOffsetNumber)
+		{
+			HeapTupleHeader tuple = (HeapTupleHeader)
+				PageGetItem(page, PageGetItemId(page, FirstOffsetNumber));
+
+			*mark = ((Form_pg_sequence_data)
+					 ((char *) tuple + tuple->t_hoff))->last_value;
+			found = *mark > 0;
+		}
+		UnlockReleaseBuffer(buffer);
+	}
+	relation_close(relation, AccessShareLock);
+	return found;
+}
+
+/*
+ * Add what is known of the mark.  Returns whether IDs would have to wait for
+ * it longer than after a crash of the primary.
+ */
+static bool
+describe_mark(CheckState *state, StringInfo detail)
+{
+	const char *database = get_database_name(MyDatabaseId);
+	int64		mark;
+	TimestampTz reserved;
+	int64		ahead_us;
+
+	if (database == NULL || strcmp(database, snowflake_database) != 0)
+	{
+		appendStringInfo(detail, " It receives the durable mark of its primary, which snowflake_check() compares with the clock in database \"%s\".",
+						 snowflake_database);
+		return false;
+	}
+	if (!read_mark(&mark))
+	{
+		appendStringInfoString(detail, " It has not received a durable mark.");
+		return false;
+	}
+	reserved = mark - UNIX_EPOCH_US;
+	if (!IS_VALID_TIMESTAMP(reserved))
+		reserved = DT_NOEND;
+	ahead_us = reserved - state->now;
+	appendStringInfo(detail, " The durable mark that it has received and replayed is %s, which is " INT64_FORMAT " ms %s the clock.",
+					 check_show(reserved),
+					 check_in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
+					 ahead_us > 0 ? "ahead of" : "behind");
+	if (ahead_us <= check_mark_bound_us())
+		return false;
+	appendStringInfo(detail, " Promoted now, this server would draw no ID for " INT64_FORMAT " ms: until its clock, plus \"snowflake.max_drift\", has reached the mark. If the clock is wrong, set it%s.",
+					 check_in_ms(ahead_us - MAX_DRIFT_US),
+					 clock_steps() ? "" : " and restart the server");
+	return true;
+}
+
+/*
+ * Add how much is received and not replayed, where that is more than a little
+ * or on purpose.  Returns whether it is so much that it takes a while.
+ */
+static bool
+describe_replay(StringInfo detail)
+{
+	int			nestlevel = ddl_begin();
+	uint64		nrows;
+	bool		is_much = false;
+
+	/* what is received is not known without a connection so far */
+	nrows = ddl_query("SELECT pg_size_pretty(d), d > wal.size, d > max.size,"
+					  " CASE WHEN pg_get_wal_replay_pause_state() <> 'not paused' THEN ', as the replay is paused'"
+					  " WHEN current_setting('recovery_min_apply_delay') <> '0'"
+					  " THEN format(', as \"recovery_min_apply_delay\" is %s', current_setting('recovery_min_apply_delay')) END"
+					  " FROM pg_wal_lsn_diff(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) d,"
+					  " pg_size_bytes(current_setting('wal_segment_size')) wal (size),"
+					  " pg_size_bytes(current_setting('max_wal_size')) max (size)"
+					  " WHERE d > 0");
+	if (nrows > 0 &&
+		(ddl_value_bool(0, 2) || ddl_value(0, 4) != NULL))
+	{
+		appendStringInfo(detail, " WAL that it has received and not replayed: %s%s. A promotion replays it first, and the mark in it counts.",
+						 ddl_value(0, 1), ddl_value(0, 4) ? ddl_value(0, 4) : "");
+		is_much = ddl_value_bool(0, 3);
+		if (is_much)
+			appendStringInfoString(detail, " It is more than \"max_wal_size\", so that this takes a while, in which no ID is drawn.");
+	}
+	ddl_end(nestlevel);
+	return is_much;
+}
+
+void
+check_standby_mark(CheckState *state)
+{
+	StringInfoData detail;
+	bool		is_ahead;
+	bool		is_much;
+
+	initStringInfo(&detail);
+	appendStringInfoString(&detail, "This is a standby, which draws no IDs.");
+	is_ahead = describe_mark(state, &detail);
+	is_much = describe_replay(&detail);
+	check_row(state, is_ahead || is_much ? "warning" : "ok", detail.data);
+}

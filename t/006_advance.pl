@@ -1,0 +1,177 @@
+
+# The mark is raised by hand and by restored dumps: a call that was terminated
+# has no effect later, what the mark covers costs no commit, and what is said to
+# be done is durable.
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use FaultTest;
+use SnowflakeTest;
+
+# What is reserved lasts for the whole test.
+my $node = snowflake_node('advance', <<'CONF', allows_streaming => 1, clock => 0);
+snowflake.reserve_window = '1h'
+snowflake.max_wait = '1min'
+snowflake.max_drift = '1min'
+autovacuum = off
+timezone = 'UTC'
+CONF
+$node->safe_psql('postgres', 'CREATE DATABASE app; CREATE ROLE nobody');
+$node->safe_psql('app', 'CREATE EXTENSION snowflake');
+
+sub sql
+{
+	my ($sql) = @_;
+
+	return $node->safe_psql('app', $sql);
+}
+
+sub insert
+{
+	my ($mark, $backfilled) = @_;
+
+	return 'INSERT INTO snowflake_dumped_mark VALUES (' . join(', ', $mark, "current_setting('snowflake.layout')",
+		"current_setting('snowflake.epoch')::timestamptz", $backfilled // 'NULL') . ')';
+}
+
+# Commits in the home database, where nobody else does anything
+sub commits
+{
+	return sql("SELECT xact_commit FROM pg_stat_database WHERE datname = 'postgres'");
+}
+
+sub mark
+{
+	return $node->safe_psql('postgres', 'SELECT last_value FROM snowflake_home.mark');
+}
+
+#
+# Below what is reserved
+#
+my $id = sql('SELECT snowflake_nextval()');
+my $before = commits();
+sql('SET ROLE nobody; DO $$ BEGIN FOR i IN 1 .. 300 LOOP ' . insert(q(clock_timestamp() - interval '10 ms')) . '; END LOOP; END $$');
+is(commits(), $before, 'many rows of any role: no commit of the worker');
+
+# but no ID below: drawn half a minute after an ID, and then the clock goes back
+set_clock($node, 30);
+my $floor = sql('SELECT clock_timestamp()');
+$before = commits();
+sql(insert("'$floor'"));
+is(commits(), $before, 'a row: no commit');
+set_clock($node, 0);
+is(sql("SELECT snowflake_timestamp(snowflake_nextval()) >= '$floor'"), 't', 'no ID below the time of the row');
+
+# The time of snowflake_advance() is reserved with as much above it as a draw is.
+my $ahead = sql("SELECT snowflake_compose(clock_timestamp() + interval '40 s', 1, 0, 0)");
+$before = commits();
+sql("SET client_min_messages = error; SELECT snowflake_advance($ahead)");
+is(commits(), $before, 'snowflake_advance(), covered by what is reserved: no commit');
+is(sql("SELECT snowflake_nextval() > $ahead"), 't', 'all later IDs are larger');
+
+#
+# Terminated: it has no effect when the worker goes on.
+#
+my @stopped;
+
+sub stop_workers
+{
+	@stopped = split /\n/, sql("SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'snowflake%'");
+	kill 'STOP', @stopped;
+	return;
+}
+
+# When the worker has failed last
+sub last_failure
+{
+	return sql('SELECT last_error_ts FROM pg_stat_snowflake');
+}
+
+# Call, wait until the call waits, end it, and let the workers go on.
+# Returns when one had failed last.
+sub terminated
+{
+	my ($name, $call) = @_;
+
+	stop_workers();
+	my $psql = start_sql($node, "SET application_name = 'caller'; $call", 'app');
+	ok($node->poll_query_until('app',
+			"SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'caller' AND wait_event_type = 'Extension'"),
+		"$name: waits");
+	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'caller'");
+	my (undef, $stderr) = finish_sql($psql);
+	is(psql_error($stderr)->{sqlstate}, '57P01', "$name: terminated");
+	my $failed = last_failure();
+	kill 'CONT', @stopped;
+	return $failed;
+}
+
+# The workers have done what they were asked for when this has returned.
+sub ask_again
+{
+	sql("SET client_min_messages = error; SELECT snowflake_advance(snowflake_compose(clock_timestamp() + interval '50 s', 1, 0, 0))");
+	return;
+}
+
+my $tomorrow = sql("SELECT snowflake_compose(clock_timestamp() + interval '1 day', 1, 0, 0)");
+$before = mark();
+terminated('snowflake_advance()', "SELECT snowflake_advance($tomorrow)");
+ask_again();
+is(mark(), $before, 'snowflake_advance(), terminated: the mark is what it was');
+is(try_sql($node, "SELECT snowflake_nextval() < $tomorrow", 'app'), 't', 'snowflake_advance(), terminated: so are IDs');
+
+# (the mark of this row needs nothing)
+my $backfilled = "SELECT coalesce(max(used), 0) FROM snowflake_home.backfill";
+terminated('backfilled numbers of a dump', insert("'2021-01-01+00'", 1000));
+ask_again();
+sql("SELECT snowflake_backfill('2022-01-01+00')");
+is($node->safe_psql('postgres', $backfilled), '1', 'backfilled numbers of a dump, terminated: they are not used up');
+sql(insert("'2021-01-01+00'", 1000));
+is($node->safe_psql('postgres', $backfilled), '1000', 'backfilled numbers of a dump: they are');
+
+#
+# What is said to be done is durable.  After a start the mark that was read may
+# not be on the synchronous standbys.
+#
+my $error;
+$node->stop('immediate');
+$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
+start_node($node);
+my (undef, undef, $stderr) = $node->psql('app', "\\set VERBOSITY verbose\nSET snowflake.max_wait = '500ms'; " . insert("'2021-01-01+00'"));
+$error = psql_error($stderr);
+is("$error->{sqlstate} $error->{message}", '55P03 the durable mark could not be changed', 'no standby: not done');
+$node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+reload_node($node);
+sql(insert("'2021-01-01+00'"));
+pass('done without one');
+$before = commits();
+sql(insert("'2021-01-02+00'"));
+is(commits(), $before, 'once');
+
+#
+# Another epoch: the worker stopped, and nothing accepted.  (After the start above
+# IDs begin where the mark was, an hour ahead.)
+#
+$node->stop;
+set_clock($node, 2 * 3600);
+$node->append_conf('postgresql.conf', "snowflake.epoch = '2020-01-02 00:00:00+00'\n");
+start_node($node);
+sub refused
+{
+	my (undef, undef, $stderr) = $node->psql('app', "\\set VERBOSITY verbose\nSELECT snowflake_nextval()");
+
+	return psql_error($stderr)->{detail};
+}
+like(refused(), qr/is now configured with layout/, 'another epoch: no IDs');
+my $failed = terminated('snowflake_accept_layout()', 'SELECT snowflake_accept_layout()');
+ok(wait_for(sub { refused() eq '' || last_failure() ne $failed }), 'snowflake_accept_layout(), terminated: the worker has done what it was asked for');
+like(refused(), qr/is now configured with layout/, 'snowflake_accept_layout(), terminated: no IDs');
+sql('SELECT snowflake_accept_layout()');
+cmp_ok(sql('SELECT snowflake_nextval()'), '>', 0, 'snowflake_accept_layout(): IDs flow');
+$node->stop;
+done_testing();
