@@ -270,7 +270,7 @@ SQL
 		}
 	},
 	'errors in another encoding' => { side => 1, alone => 1, do => \&fail_with_umlaut },
-	'disk full' => { side => 1, do => \&fill_disk },
+	'disk full' => { side => 1, alone => 1, do => \&fill_disk },
 	'table dropped' => { side => 1, alone => 1, do => \&drop_table });
 
 sub superuser
