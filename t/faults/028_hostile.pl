@@ -154,10 +154,11 @@ sub end_draws
 #			started so
 #	last	DDL fails from then on
 #	alone	not with another one at the same server: what is known twice would be
-#			lost twice, or another error be seen
+#			lost twice, another error be seen, or a slot wait for a transaction
+#			that is left
 #
 my %kinds = (
-	'publication' => { side => 1, do => \&publish },
+	'publication' => { side => 1, alone => 1, do => \&publish },
 	'settings of the database' => { side => 1, do => sub { return set_all($_[0], 'DATABASE home') } },
 	'settings of the role' => {
 		side => 1,
