@@ -528,8 +528,8 @@ backfill_serve(void)
 	LWLockRelease(backfill->lock);
 
 	/*
-	 * A session that asks for numbers has made the tables.  This may fail, so it
-	 * comes before the commit, or numbers would be used up each time.
+	 * A session that asks for numbers has made the tables.  This may fail, so
+	 * it comes before the commit, or numbers would be used up each time.
 	 */
 	if (in_use)
 		attach();

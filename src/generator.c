@@ -51,7 +51,6 @@
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "clock_steps.h"
 #include "compat.h"
@@ -402,14 +401,14 @@ wait_detail(uint64 time, TimestampTz now)
 /*
  * And for a HINT.
  */
-static int
+static const char *
 wait_hint(WaitKind why)
 {
 	if (why == WAIT_UNIT)
-		return errhint("Draw fewer IDs at a time, or use a layout with more sequence or worker bits.");
+		return "Draw fewer IDs at a time, or use a layout with more sequence or worker bits.";
 	if (clock_steps())
-		return errhint("Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.");
-	return errhint("Set the server's clock and restart the server, wait until the time has come, or raise \"snowflake.max_drift\" to go on ahead of the clock.");
+		return "Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.";
+	return "Set the server's clock and restart the server, wait until the time has come, or raise \"snowflake.max_drift\" to go on ahead of the clock.";
 }
 
 /*
@@ -430,7 +429,7 @@ report_timeout(uint64 time, TimestampTz now)
 					   wait_detail(time, now),
 					   snowflake_max_wait,
 					   is_floor(time) ? " Earlier times may have been used before the server was started, or were given up by snowflake_advance()." : ""),
-			 wait_hint(why)));
+			 errhint("%s", wait_hint(why))));
 }
 
 /*
@@ -443,23 +442,16 @@ wait_for_unit(uint64 time, TimestampTz now, Wait *wait)
 	WaitKind	why = why_wait_for(time, now);
 	int64		left_us = wait_left_us(wait);
 	int64		need_us;
-	int64		ms;
-	uint64		left_out;
 
 	CHECK_FOR_INTERRUPTS();
 
 	if (left_us <= 0)
 		report_timeout(time, now);
 
-	if (wait_is_long(wait, why, &ms, &left_out))
-		ereport(LOG,
-				(why == WAIT_CLOCK ?
-				 errmsg("process %d still waits for the clock, to draw a snowflake ID, after " INT64_FORMAT " ms",
-						MyProcPid, ms) :
-				 errmsg("process %d still waits for a free time unit, to draw a snowflake ID, after " INT64_FORMAT " ms",
-						MyProcPid, ms),
-				 errdetail("%s%s", wait_detail(time, now), alarm_left_out(left_out)),
-				 wait_hint(why)));
+	if (wait_is_long(wait, why))
+		wait_log(wait, why == WAIT_CLOCK ? "the clock, to draw a snowflake ID," :
+				 "a free time unit, to draw a snowflake ID,",
+				 wait_detail(time, now), wait_hint(why));
 
 	/* in small units MAX_TIME may be past what int64 us can say */
 	if (time > (uint64) (PG_INT64_MAX / snowflake_layout.unit_us))

@@ -141,8 +141,6 @@ void
 lease_wait(uint64 time, Wait *wait)
 {
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
-	int64		ms;
-	uint64		left_out;
 	char	   *detail;
 	char	   *hint;
 
@@ -164,14 +162,10 @@ lease_wait(uint64 time, Wait *wait)
 				 errhint("%s", hint)));
 	}
 
-	if (wait_is_long(wait, WAIT_NODE, &ms, &left_out))
+	if (wait_is_long(wait, WAIT_NODE))
 	{
 		(void) lease_describe(&detail, &hint);
-		ereport(LOG_SERVER_ONLY,
-				(errmsg("process %d still waits for a node number, to draw a snowflake ID, after " INT64_FORMAT " ms",
-						MyProcPid, ms),
-				 errdetail("%s%s", detail, alarm_left_out(left_out)),
-				 errhint("%s", hint)));
+		wait_log(wait, "a node number, to draw a snowflake ID,", detail, hint);
 	}
 
 	wait_begin(wait, WAIT_NODE);

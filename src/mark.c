@@ -51,7 +51,6 @@
 #include "storage/ipc.h"
 #include "utils/timestamp.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "mark.h"
 #include "settings.h"
@@ -97,8 +96,6 @@ mark_wait(uint64 time, Wait *wait)
 {
 	Worker	   *writer = &shared->mark_writer;
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
-	int64		ms;
-	uint64		left_out;
 
 	CHECK_FOR_INTERRUPTS();
 	mark_ask(time);
@@ -108,17 +105,13 @@ mark_wait(uint64 time, Wait *wait)
 		worker_report(writer, "cannot generate a snowflake ID: the durable mark could not be raised");
 	}
 
-	if (wait_is_long(wait, WAIT_MARK, &ms, &left_out))
+	if (wait_is_long(wait, WAIT_MARK))
 	{
 		char	   *detail;
 		char	   *hint;
 
 		(void) worker_describe(writer, &detail, &hint);
-		ereport(LOG_SERVER_ONLY,
-				(errmsg("process %d still waits for the durable mark, to draw a snowflake ID, after " INT64_FORMAT " ms",
-						MyProcPid, ms),
-				 errdetail("%s%s", detail, alarm_left_out(left_out)),
-				 errhint("%s", hint)));
+		wait_log(wait, "the durable mark, to draw a snowflake ID,", detail, hint);
 	}
 
 	wait_begin(wait, WAIT_MARK);

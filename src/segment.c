@@ -42,7 +42,6 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "mark.h"
 #include "segment.h"
@@ -506,8 +505,6 @@ static void
 wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 {
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
-	int64		ms;
-	uint64		left_out;
 	bool		passes;
 
 	CHECK_FOR_INTERRUPTS();
@@ -526,11 +523,9 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 				 errhint("The background worker goes on trying. See the view pg_stat_snowflake_segments.")));
 	}
 
-	if (wait_is_long(wait, WAIT_SEGMENT, &ms, &left_out))
-		ereport(LOG_SERVER_ONLY,
-				(errmsg("process %d still waits for a segment of tag \"%s\" after " INT64_FORMAT " ms",
-						MyProcPid, utf8_to_server(utf8), ms),
-				 errdetail("%s%s", wait_detail(look, &passes), alarm_left_out(left_out))));
+	if (wait_is_long(wait, WAIT_SEGMENT))
+		wait_log(wait, psprintf("a segment of tag \"%s\"", utf8_to_server(utf8)),
+				 wait_detail(look, &passes), NULL);
 
 	wait_begin(wait, WAIT_SEGMENT);
 	(void) ConditionVariableTimedSleep(&shared->segments.changed,

@@ -51,7 +51,8 @@ typedef struct Service
 	void		(*failed) (void);
 
 	int			retry_s;
-	bool		is_noted;		/* sessions that wait look at the worker's error */
+	bool		is_noted;		/* sessions that wait look at the worker's
+								 * error */
 	AlarmKind	alarm;
 	int64		retry_at;		/* steady clock */
 } Service;

@@ -103,8 +103,8 @@ typedef struct Worker
 
 	/*
 	 * Something is asked of it.  Set by anyone once that is written, with no
-	 * lock; whoever sets it wakes the worker.  Cleared by the worker before it
-	 * looks what it is.  And when it was last set, in microseconds of the
+	 * lock; whoever sets it wakes the worker.  Cleared by the worker before
+	 * it looks what it is.  And when it was last set, in microseconds of the
 	 * steady clock.
 	 */
 	pg_atomic_uint32 requested;
@@ -221,8 +221,8 @@ typedef struct Mark
 typedef struct Lease
 {
 	/*
-	 * (uint32) -1 for none.  Written by the mark writer alone; read by anyone,
-	 * after the limit.
+	 * (uint32) -1 for none.  Written by the mark writer alone; read by
+	 * anyone, after the limit.
 	 */
 	pg_atomic_uint32 node;
 
@@ -255,8 +255,8 @@ typedef struct Lease
 
 	/*
 	 * From when the number was given, in microseconds since 1970.  Written by
-	 * the mark writer before the number; read by the services while nothing is
-	 * offered.
+	 * the mark writer before the number; read by the services while nothing
+	 * is offered.
 	 */
 	int64		floor;
 
@@ -293,8 +293,8 @@ typedef struct Lease
 	char		hint[LEASE_ERROR_SIZE];
 
 	/*
-	 * Somebody has to mend that.  Protected by SharedState.lock; sessions that
-	 * wait look at it without, and may see it a moment late.
+	 * Somebody has to mend that.  Protected by SharedState.lock; sessions
+	 * that wait look at it without, and may see it a moment late.
 	 */
 	bool		is_refused;
 } Lease;
@@ -514,8 +514,9 @@ typedef struct Segments
 	pg_atomic_uint64 valid_until;
 
 	/*
-	 * Something is asked for.  Set by anyone, with no lock, before the services
-	 * are woken; cleared by the services before they look what it is.
+	 * Something is asked for.  Set by anyone, with no lock, before the
+	 * services are woken; cleared by the services before they look what it
+	 * is.
 	 */
 	pg_atomic_uint32 requested;
 

@@ -78,6 +78,7 @@ utf8_any_to_server(const char *text, int encoding)
 		(encoding != PG_SQL_ASCII ||
 		 !pg_verify_mbstr(PG_UTF8, text, (int) strlen(text), true)))
 		text = convert(text, encoding, PG_UTF8);
+
 	return utf8_to_server(text);
 }
 
@@ -94,5 +95,6 @@ text_shown(const char *text)
 
 	if (colon == NULL || text_is_shown())
 		return text;
+
 	return psprintf("%.*s.", (int) (colon - text), text);
 }

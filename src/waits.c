@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "utils/wait_event.h"
 
 #include "alarm.h"
@@ -56,13 +57,22 @@ wait_end(Wait *wait, WaitKind kind)
 }
 
 bool
-wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out)
+wait_is_long(Wait *wait, WaitKind kind)
 {
-	*ms = us_since(wait->since) / 1000;
-	if (*ms < LONG_WAIT_MS || wait->is_logged)
+	if (wait->is_logged || us_since(wait->since) < LONG_WAIT_MS * INT64CONST(1000))
 		return false;
 	wait->is_logged = true;
-	return alarm_is_due(ALARM_WAIT + kind, left_out);
+	return alarm_is_due(ALARM_WAIT + kind, &wait->left_out);
+}
+
+void
+wait_log(const Wait *wait, const char *what, const char *detail, const char *hint)
+{
+	ereport(LOG_SERVER_ONLY,
+			(errmsg("process %d still waits for %s after " INT64_FORMAT " ms",
+					MyProcPid, what, us_since(wait->since) / 1000),
+			 errdetail("%s%s", detail, alarm_left_out(wait->left_out)),
+			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
 bool

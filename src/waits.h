@@ -26,6 +26,7 @@ typedef struct Wait
 	instr_time	slept_since;	/* when it last went to sleep */
 	bool		counted[WAIT_KINDS];
 	bool		is_logged;		/* that it takes long */
+	uint64		left_out;		/* other such lines, see alarm.h */
 } Wait;
 
 /*
@@ -40,9 +41,12 @@ extern void wait_end(Wait *wait, WaitKind kind);
 
 /*
  * Has this wait taken so long that the log is to say so, and is it this call
- * that says it?  Sets for how long, and how many were left out (alarm.h).
+ * that says it?  Then wait_log() does: "what" completes "still waits for".  The
+ * hint may be NULL.
  */
-extern bool wait_is_long(Wait *wait, WaitKind kind, int64 *ms, uint64 *left_out);
+extern bool wait_is_long(Wait *wait, WaitKind kind);
+extern void wait_log(const Wait *wait, const char *what, const char *detail,
+					 const char *hint);
 
 /*
  * The SQLSTATE of a wait that has run out.  Where it is for something that

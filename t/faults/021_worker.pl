@@ -185,7 +185,7 @@ sub test_closed
 		$error = session_error($session, 'SELECT snowflake_nextval()');
 		return $error->{sqlstate} ne '';
 	});
-	is($error->{sqlstate}, '55000', 'closed: a session that stays gets no ID');
+	is($error->{sqlstate}, '55P03', 'closed: a session that stays gets no ID');
 	is($session->query_safe('SELECT count(*) FROM pg_stat_snowflake_slots WHERE last_ts IS NOT NULL'),
 		'0', 'closed: from no slot could an ID be drawn');
 	$session->quit;

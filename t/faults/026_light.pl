@@ -48,20 +48,11 @@ sub worker_use
 	return \%use;
 }
 
-# The same, once it has done what there was to do.
+# The same, once they have done what there was to do.
 sub wait_idle
 {
-	my $use = worker_use();
-
-	wait_for(
-		sub {
-			my $before = $use->{switches};
-
-			sleep 1;
-			$use = worker_use();
-			return $use->{switches} == $before && $use->{asleep};
-		}) or die "the workers do not come to rest\n";
-	return $use;
+	at_rest(sub { return join ' ', @{ worker_use() }{qw(asleep switches)} });
+	return worker_use();
 }
 
 # IDs were drawn, and then are no more

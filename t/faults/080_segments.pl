@@ -636,14 +636,7 @@ $tests{databases} = sub {
 		return $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()') . ' ' . join ' ',
 		  slurp_file("/proc/$worker/status") =~ /ctxt_switches:\s*(\d+)/g;
 	};
-	my $before = $look->();
-	wait_for(sub {
-		my $last = $before;
-
-		sleep 1;
-		$before = $look->();
-		return $before eq $last;
-	}) or die "the services do not come to rest\n";
+	my $before = at_rest($look);
 	$session->query_safe("SELECT snowflake_segment_nextval('renamed'); SELECT FROM pg_stat_snowflake_segments");
 	sleep 7;
 	is($look->(), $before, 'idle, and drawing from memory: no WAL, and the worker sleeps');

@@ -34,6 +34,7 @@ our @EXPORT = qw(
   new_ledger
   try_sql
   busy_backend
+  at_rest
   services_pid
   worker_pid
   hostile_settings
@@ -630,6 +631,25 @@ sub hostile_settings
 	  $node->safe_psql('postgres', 'SELECT lower(name) FROM pg_settings');
 
 	return grep { $known{ $_->[0] } } @settings;
+}
+
+# What a function returns once that stays the same for longer than a worker's
+# statements may take: the timer for that wakes it up once more after the last.
+sub at_rest
+{
+	my ($look) = @_;
+	my $last = $look->();
+	my $same = 0;
+
+	foreach (1 .. 60)
+	{
+		sleep 1;
+		my $now = $look->();
+		$same = $now eq $last ? $same + 1 : 0;
+		$last = $now;
+		return $last if $same > 11;
+	}
+	die "no rest: $last\n";
 }
 
 sub postmaster_pid
