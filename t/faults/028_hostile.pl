@@ -154,10 +154,11 @@ sub end_draws
 #			started so
 #	last	DDL fails from then on
 #	alone	not with another one at the same server: what is known twice would be
-#			lost twice, or another error be seen
+#			lost twice, another error be seen, or a slot wait for a transaction
+#			that is left
 #
 my %kinds = (
-	'publication' => { side => 1, do => \&publish },
+	'publication' => { side => 1, alone => 1, do => \&publish },
 	'settings of the database' => { side => 1, do => sub { return set_all($_[0], 'DATABASE home') } },
 	'settings of the role' => {
 		side => 1,
@@ -197,7 +198,6 @@ my %kinds = (
 		alone => 1,
 		do => sub { sql($_[0], 'ALTER DATABASE home RESET ALL', 'postgres'); return sub { return } }
 	},
-	'table emptied' => { side => 1, alone => 1, do => \&empty_table },
 	'tables renamed' => { side => 1, do => \&rename_tables },
 	'record renamed' => {
 		side => 1,
@@ -271,7 +271,7 @@ SQL
 		}
 	},
 	'errors in another encoding' => { side => 1, alone => 1, do => \&fail_with_umlaut },
-	'disk full' => { side => 1, do => \&fill_disk },
+	'disk full' => { side => 1, alone => 1, do => \&fill_disk },
 	'table dropped' => { side => 1, alone => 1, do => \&drop_table });
 
 sub superuser
@@ -503,14 +503,6 @@ sub fill_disk
 		}) or push @problems, 'the disk is not full';
 	push @{ $server->{draws} }, $many;
 	return sub { unlink $file; return };
-}
-
-sub empty_table
-{
-	my ($server) = @_;
-
-	sql($server, 'TRUNCATE snowflake_home.backfill');
-	return sub { return };
 }
 
 # Without what was in it
