@@ -88,11 +88,15 @@ write_mark(uint64 time)
 	return DatumGetInt64(home_result(1));
 }
 
+/*
+ * Sets whether it was ever written: at first use, if not since.
+ */
 static int64
-read_mark(void)
+read_mark(bool *written)
 {
-	if (home_run_plain("SELECT last_value FROM " MARK) != 1)
+	if (home_run_plain("SELECT last_value, is_called FROM " MARK) != 1)
 		elog(ERROR, "cannot read the sequence " MARK);
+	*written = DatumGetBool(home_result(2));
 	return DatumGetInt64(home_result(1));
 }
 
@@ -221,7 +225,9 @@ static bool
 recover(bool asked, bool accept)
 {
 	bool		found;
+	bool		written = false;
 	bool		recorded;
+	bool		is_known;		/* to other databases */
 	int64		mark = 0;
 	uint64		floor;
 
@@ -235,11 +241,17 @@ recover(bool asked, bool accept)
 	found = home_exists();
 	if (found)
 	{
-		mark = read_mark();
+		mark = read_mark(&written);
 		pg_atomic_write_u64(&shared->mark.mark, (uint64) mark);
 	}
-	recorded = record_check(found, accept);
-	if (!recorded && mark > 0 && !accept)
+	recorded = record_check(found, accept, &is_known);
+	if (recorded && !written && !accept)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("the durable mark is lost: the sequence \"" MARK "\" in database \"%s\" is another one",
+						snowflake_database),
+				 errhint("Call snowflake_accept_layout(), and then snowflake_advance() with the largest ID there is.")));
+	if (!recorded && (mark > 0 || is_known) && !accept)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("there is a durable mark in database \"%s\", but layout and epoch are not recorded with it",
@@ -254,6 +266,8 @@ recover(bool asked, bool accept)
 		}
 		set_up_home();
 	}
+	if (!written)
+		home_run_plain("SELECT setval('" MARK "', last_value) FROM " MARK);
 	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;

@@ -124,17 +124,17 @@ record_write(void)
 }
 
 bool
-record_check(bool has_home, bool accept)
+record_check(bool has_home, bool accept, bool *is_known)
 {
 	char	   *pointer;
-	bool		has_pointer = find_pointer(&pointer);
 	char	   *layout_text;
 	TimestampTz epoch;
 	int			node;
 	Layout		layout;
 	LayoutError error;
 
-	if (!has_home && has_pointer)
+	*is_known = find_pointer(&pointer);
+	if (!has_home && *is_known)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("the durable mark is lost: database \"%s\" had it, and now has no extension \"" HOME_EXTENSION "\"",

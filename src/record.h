@@ -18,9 +18,9 @@
 /*
  * Raise an ERROR when what is recorded does not allow to issue IDs; with
  * "accept", record the configuration instead.  Returns false when nothing is
- * recorded.
+ * recorded; sets whether other databases know of a mark here nevertheless.
  */
-extern bool record_check(bool has_home, bool accept);
+extern bool record_check(bool has_home, bool accept, bool *is_known);
 
 /* Record the configuration. */
 extern void record_write(void);

@@ -322,6 +322,21 @@ sub test_reset
 	like($error->{hint}, qr/call snowflake_accept_layout\(\)/, 'and the way out');
 	$node->safe_psql('app', 'SELECT snowflake_accept_layout()');
 	cmp_ok($node->safe_psql('app', 'SELECT snowflake_nextval()'), '>', $last, 'taken');
+
+	# another sequence in place of the mark
+	$node->safe_psql('postgres', <<'SQL');
+ALTER EXTENSION snowflake_home DROP SEQUENCE snowflake_home.mark;
+DROP SEQUENCE snowflake_home.mark;
+CREATE SEQUENCE snowflake_home.mark AS bigint MINVALUE 0 START 0;
+ALTER EXTENSION snowflake_home ADD SEQUENCE snowflake_home.mark;
+SQL
+	$node->stop('immediate');
+	start_node($node);
+	$error = last_error($node);
+	like($error->{detail}, qr/the durable mark is lost: the sequence "snowflake_home\.mark" in database "postgres" is another one/,
+		'another sequence: nothing is issued');
+	$node->safe_psql('app', "SELECT snowflake_accept_layout(); SELECT snowflake_advance($last)");
+	cmp_ok($node->safe_psql('app', 'SELECT snowflake_nextval()'), '>', $last, 'and the way out');
 	$faults++;
 	return;
 }
