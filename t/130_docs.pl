@@ -585,7 +585,7 @@ none(
 		grep {
 			$_ !~ $message_by_server
 			  && grep { /\w/ && index($strings, $_) < 0 }
-			  split /\.\.\.|-?\d[\d.]*|"(?!snowflake\.|shared)[^"]+"|(?<=a)(?= database)|(?<=libraries") to /
+			  split /(?<=still waits for )|(?= after \d)|\.\.\.|-?\d[\d.]*|"(?!snowflake\.|shared)[^"]+"|(?<=a)(?= database)|(?<=libraries") to /
 		} uniq @messages, @shown
 	],
 	'messages that pages quote are in the source');
