@@ -104,6 +104,12 @@ idle(void)
 void
 home_connect(void)
 {
+	/*
+	 * One that the database's has no conversion to would end the process.  No
+	 * client reads what is said here.
+	 */
+	SetConfigOption("client_encoding", "SQL_ASCII", PGC_SUSET, PGC_S_OVERRIDE);
+
 	/* also where no others may connect */
 	BackgroundWorkerInitializeConnection(snowflake_database, NULL,
 										 BGWORKER_BYPASS_ALLOWCONN);

@@ -468,6 +468,13 @@ CONF
 	$node->append_conf('postgresql.conf', "snowflake.database = 'latin1'\nsnowflake.max_wait = '1min'");
 	$node->restart;
 	$node->safe_psql('latin1', 'SELECT snowflake_nextval()');
+
+	# whatever its clients are to speak, which has no conversion
+	$node->safe_psql('postgres', "ALTER DATABASE latin1 SET client_encoding = 'sjis'");
+	$node->restart;
+	like(join('', $node->psql('postgres', 'SELECT snowflake_nextval()')), qr/^0\d+$/, 'an encoding for clients that is not possible: IDs flow');
+	$node->safe_psql('postgres', 'ALTER DATABASE latin1 RESET client_encoding');
+
 	$node->safe_psql('latin1', "SET client_encoding = UTF8; UPDATE snowflake_home.recorded SET layout = '$word'");
 	$node->append_conf('postgresql.conf', "snowflake.max_wait = '200ms'");
 	$node->restart;
