@@ -12,6 +12,7 @@ OBJS = \
 	src/backfill.o \
 	src/check.o \
 	src/check_replication.o \
+	src/check_rows.o \
 	src/check_segments.o \
 	src/check_standby.o \
 	src/check_tables.o \

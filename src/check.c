@@ -25,10 +25,9 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/resowner.h"
 #include "utils/tuplestore.h"
 
-#include "check.h"
+#include "check_rows.h"
 #include "clock.h"
 #include "ddl.h"
 #include "lease.h"
@@ -42,62 +41,6 @@ PG_FUNCTION_INFO_V1(snowflake_check);
 
 /* Sharing slots is not worth a warning up to so many connections a slot. */
 #define BACKENDS_PER_SLOT 32
-
-void
-check_row(CheckState *state, const char *status, const char *detail)
-{
-	Datum		values[3];
-	bool		nulls[3] = {false};
-
-	values[0] = CStringGetTextDatum(state->check);
-	values[1] = CStringGetTextDatum(status);
-	values[2] = CStringGetTextDatum(detail);
-	tuplestore_putvalues(state->rsinfo->setResult, state->rsinfo->setDesc,
-						 values, nulls);
-	state->nrows++;
-}
-
-char *
-check_try(void (*function) (CheckState *state, void *arg),
-		  CheckState *state, void *arg)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile failure = NULL;
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		function(state, arg);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		failure = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-
-	if (failure == NULL)
-		return NULL;
-	if (failure->sqlerrcode == ERRCODE_QUERY_CANCELED ||
-		failure->sqlerrcode == ERRCODE_OUT_OF_MEMORY)
-		ReThrowError(failure);
-	return failure->message;
-}
-
-/* With what IDs may be ahead by. */
-int64
-check_mark_bound_us(void)
-{
-	return snowflake_reserve_window * INT64CONST(1000) + MAX_DRIFT_US +
-		2 * snowflake_layout.unit_us;
-}
 
 /* The time that the next ID has at least. */
 static uint64

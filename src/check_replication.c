@@ -12,7 +12,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#include "check.h"
+#include "check_rows.h"
 #include "ddl.h"
 #include "home.h"
 #include "home_guard.h"

@@ -9,7 +9,7 @@
 
 #include "utils/builtins.h"
 
-#include "check.h"
+#include "check_rows.h"
 #include "segment.h"
 #include "utf8.h"
 

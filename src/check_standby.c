@@ -30,7 +30,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "check.h"
+#include "check_rows.h"
 #include "clock.h"
 #include "ddl.h"
 #include "home.h"

@@ -39,7 +39,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "check.h"
+#include "check_rows.h"
 #include "clock.h"
 #include "ddl.h"
 #include "lease.h"

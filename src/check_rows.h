@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * check.h
+ * check_rows.h
  *		snowflake_check(): what its parts share.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SNOWFLAKE_CHECK_H
-#define SNOWFLAKE_CHECK_H
+#ifndef SNOWFLAKE_CHECK_ROWS_H
+#define SNOWFLAKE_CHECK_ROWS_H
 
 #include "nodes/execnodes.h"
 #include "utils/timestamp.h"
@@ -75,4 +75,4 @@ extern void check_replication(CheckState *state);
 
 #pragma GCC visibility pop
 
-#endif							/* SNOWFLAKE_CHECK_H */
+#endif							/* SNOWFLAKE_CHECK_ROWS_H */
