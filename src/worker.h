@@ -39,7 +39,7 @@ extern void worker_ask(Worker *worker);
 extern void worker_await(Worker *worker, instr_time since, const char *failure);
 
 /* Raises that ERROR. */
-extern void worker_report(Worker *worker, const char *failure) pg_attribute_noreturn();
+extern void worker_report(Worker *worker, const char *failure);
 
 /*
  * What it does at the moment, and the text for a DETAIL and a HINT that say so
