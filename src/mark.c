@@ -49,6 +49,7 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/ipc.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
