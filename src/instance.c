@@ -59,8 +59,8 @@ instance_text(void)
 }
 
 /*
- * As a number, from 0 to PG_INT64_MAX.  Where the text is not known, still the
- * same for this cluster on this timeline alone.
+ * As a number of 48 bits, which is below any mark of our time.  Where the text is
+ * not known, still the same for this cluster on this timeline alone.
  */
 int64
 instance_number(void)
@@ -69,5 +69,5 @@ instance_number(void)
 								GetWALInsertionTimeLine(), instance_text());
 
 	return (int64) (hash_bytes_extended((unsigned char *) text, (int) strlen(text), 0) &
-					PG_INT64_MAX);
+					((INT64CONST(1) << 48) - 1));
 }
