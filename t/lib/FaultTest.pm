@@ -631,7 +631,8 @@ sub hostile_settings
 	  $node->safe_psql('postgres', 'SELECT lower(name) FROM pg_settings');
 
 	# which 19 has for its name only
-	delete $known{standard_conforming_strings} if $node->pg_version >= 19;
+	delete $known{standard_conforming_strings}
+	  if $node->safe_psql('postgres', 'SHOW server_version_num') >= 190000;
 	return grep { $known{ $_->[0] } } @settings;
 }
 
