@@ -385,17 +385,17 @@ sub publish
 {
 	my ($server) = @_;
 	my ($other) = grep { $_ != $server } @servers;
-	my $version = $server->{node}->pg_version;
-	my $sequences = $version >= 19 ? ', ALL SEQUENCES' : '';
+	my $has_sequences = sql($server, 'SHOW server_version_num') >= 190000;
+	my $sequences = $has_sequences ? ', ALL SEQUENCES' : '';
 	my $copy = pick('true', 'false');
 	my $name = "everything_$round";
 
 	sql($server, "CREATE PUBLICATION $name FOR ALL TABLES$sequences");
 	sql($other, "CREATE SUBSCRIPTION $name CONNECTION '" . ($server->{node}->connstr('home') =~ s/'/''/gr)
 		  . "' PUBLICATION $name WITH (copy_data = $copy)");
-	sql($other, "ALTER SUBSCRIPTION $name REFRESH SEQUENCES") if $version >= 19;
+	sql($other, "ALTER SUBSCRIPTION $name REFRESH SEQUENCES") if $has_sequences;
 	return sub {
-		sql($other, "ALTER SUBSCRIPTION $name REFRESH SEQUENCES") if $version >= 19;
+		sql($other, "ALTER SUBSCRIPTION $name REFRESH SEQUENCES") if $has_sequences;
 		sql($other, "DROP SUBSCRIPTION $name");
 		sql($server, "DROP PUBLICATION $name");
 		return;
