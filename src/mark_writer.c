@@ -271,8 +271,10 @@ recover(bool asked, bool accept)
 	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;
-	if (record_is_due())
-		worker_ask(&shared->services);
+
+	/* only now, as before they would have found nothing there */
+	pg_atomic_write_u32(&shared->mark.to_record, 1);
+	worker_ask(&shared->services);
 
 	floor = Max(mark_to_time(mark, true), 1);
 	raise_words(floor);

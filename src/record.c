@@ -121,7 +121,6 @@ record_write(void)
 						  " ON CONFLICT (only_row) DO UPDATE SET layout = EXCLUDED.layout,"
 						  " epoch = EXCLUDED.epoch, node = EXCLUDED.node",
 						  lengthof(values), values);
-	pg_atomic_write_u32(&shared->mark.to_record, 1);
 }
 
 bool
@@ -149,11 +148,7 @@ record_check(bool has_home, bool accept, bool *is_known)
 	if (epoch == snowflake_epoch &&
 		layout_parse(layout_text, &layout, &error) &&
 		layout_equal(&layout, &snowflake_layout))
-	{
-		if (is_other_node(node) || strcmp(pointer, pointer_text()) != 0)
-			pg_atomic_write_u32(&shared->mark.to_record, 1);
 		return true;
-	}
 
 	if (!accept)
 		ereport(ERROR,

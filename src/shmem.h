@@ -194,7 +194,8 @@ typedef struct Mark
 
 	/*
 	 * The services are to look at what is recorded: set by the worker when it
-	 * has read the mark, cleared by the services before they do.
+	 * has read the mark, and what it wrote is committed; cleared by the
+	 * services when they have done it.
 	 */
 	pg_atomic_uint32 to_record;
 

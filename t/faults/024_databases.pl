@@ -66,6 +66,24 @@ sub test_first
 		'where other databases see it, too');
 	$node->stop;
 
+	# The services look around before what the first ID records is committed.
+	$node = bare_node('early', "wal_level = replica\nmax_wal_senders = 5\n");
+	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
+	$node->restart;
+	my $first = start_sql($node, "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() > 0");
+	$node->poll_query_until('postgres',
+		"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'")
+	  or die 'the first ID waits for no standby';
+	error_of($node, "SELECT snowflake_segment_nextval('none')");
+	$node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+	$node->reload;
+	finish_sql($first);
+	ok( $node->poll_query_until('postgres',
+			q(SELECT count(*) = 1 FROM pg_db_role_setting WHERE setconfig::text LIKE '%snowflake.recorded=%')),
+		'what other databases see of it comes when it is there');
+	$node->stop;
+
 	# all in one transaction of the home database
 	$node = bare_node('at_once');
 	is($node->safe_psql('postgres', 'BEGIN; CREATE EXTENSION snowflake; CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int); INSERT INTO t (n) VALUES (1), (2); SELECT count(*) FROM t; ROLLBACK'),
