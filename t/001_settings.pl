@@ -431,6 +431,7 @@ $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 #
 # The home database
 #
+ok(await_pointer($node), 'where the mark is, can be seen in all databases');
 go_on_with("snowflake.database = '$longest'\nsnowflake.max_wait = '100ms'");
 ok( $node->poll_query_until(
 		'postgres', "SELECT last_error LIKE '%could not connect%' FROM pg_stat_snowflake"),

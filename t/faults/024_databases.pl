@@ -79,9 +79,7 @@ sub test_first
 	$node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 	$node->reload;
 	finish_sql($first);
-	ok( $node->poll_query_until('postgres',
-			q(SELECT count(*) = 1 FROM pg_db_role_setting WHERE setconfig::text LIKE '%snowflake.recorded=%')),
-		'what other databases see of it comes when it is there');
+	ok(await_pointer($node), 'what other databases see of it comes when it is there');
 	$node->stop;
 
 	# all in one transaction of the home database

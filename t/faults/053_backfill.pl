@@ -343,6 +343,7 @@ $new->stop;
 		'another home database begins above what was used');
 
 	# in a home database that was one before
+	await_pointer($server);
 	my $more = $server->safe_psql('home', 'SELECT max(used) FROM snowflake_home.backfill');
 	$server->safe_psql('home', 'ALTER DATABASE home RESET snowflake.recorded');
 	$server->append_conf('postgresql.conf', "shared_preload_libraries = ''");

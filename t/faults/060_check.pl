@@ -84,6 +84,7 @@ is(check($node, 'layout'), "ok|Nothing is recorded: the first ID records $layout
 says($node, 'mark', qr/^ok\|Nothing is reserved\. The durable mark is in database "postgres", or will be/,
 	'and there is no mark');
 $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+await_pointer($node);
 is(check($node, 'layout'), qq(ok|IDs are drawn with $layout, as recorded in database "postgres".), 'after it');
 
 # as a restore of a whole database, or a superuser, may leave it

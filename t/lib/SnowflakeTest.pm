@@ -18,6 +18,7 @@ our @EXPORT = qw(
   reload_node
   set_clock
   forget_mark
+  await_pointer
   need_extension
   start_sql
   finish_sql
@@ -131,6 +132,16 @@ DELETE FROM snowflake_home.recorded;
 ALTER DATABASE postgres RESET snowflake.recorded;
 SQL
 	return;
+}
+
+# Other databases see where the mark is when the services have written so, which
+# is soon after the first ID, not before it.
+sub await_pointer
+{
+	my ($node) = @_;
+
+	return $node->poll_query_until('postgres',
+		q(SELECT count(*) = 1 FROM pg_db_role_setting WHERE setconfig::text LIKE '%snowflake.recorded=%'));
 }
 
 # The test is about another extension, from Debian's package
