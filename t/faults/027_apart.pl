@@ -207,8 +207,17 @@ sub test_process
 	# A crash of the process is one of the server.  Those who were connected
 	# know of that, and all others draw.
 	end_draws('process');
-	kill 'KILL', services_pid($node);
-	poll(sub { return (try_sql($node, 'SELECT snowflake_nextval() > 0') // '') eq 't' })
+	$pid = services_pid($node);
+	kill 'KILL', $pid;
+
+	# which the server has to have seen: before that it still answers
+	poll(
+		sub {
+			return (
+				try_sql($node,
+					"SELECT pid <> $pid AND snowflake_nextval() > 0 FROM pg_stat_activity WHERE backend_type = 'snowflake services'")
+				  // '') eq 't';
+		})
 	  or die "the server does not start again\n";
 	begin_draws($backfill, $segment);
 	flows('killed');
