@@ -133,7 +133,7 @@ lease_describe(char **detail, char **hint)
 		*detail = pstrdup(error[0] != '\0' ? error :
 						  "The background worker has not had an answer from the registry yet.");
 	*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
-					"The background worker goes on asking the registry, \"snowflake.registry\". Or give this server a number that no other server has, with \"snowflake.node_id\".");
+					"The background worker goes on asking the registry, \"snowflake.registry\".");
 	return error[0] != '\0';
 }
 

@@ -41,7 +41,7 @@
 	" (extract(epoch FROM registry_clock) OPERATOR(pg_catalog.*) 1000000)::bigint," \
 	" peers, (extract(epoch FROM peers_offset) OPERATOR(pg_catalog.*) 1000000)::bigint," \
 	" timeline, refusal, refusal_detail, refusal_hint" \
-	" FROM snowflake_lease_node(" \
+	" FROM %ssnowflake_lease_node(" \
 	"token => $1::uuid, held => $2::integer, held_token => $3::uuid," \
 	" remaining => $4::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" instance => $5::text, max_node => $6::integer," \
@@ -52,6 +52,8 @@
 	" system_identifier => $14::bigint)"
 
 #define REQUEST_PARAMS	14
+
+static const char request_sql[] = REQUEST;
 
 /* The columns of the answer. */
 enum
@@ -88,25 +90,29 @@ due(void)
  * It did not work this time.  The lease goes on for as long as it lasts.
  */
 static void
-failed(const char *reason)
+failed(const LinkFailure *failure)
 {
-	char	   *error = psprintf("The registry could not be asked: %s.", reason);
+	char	   *error = psprintf("The registry could not be asked: %s.", failure->reason);
+	const char *hint = failure->hint;
 	uint64		left_out;
 
-	lease_note_error(error, "", false);
-	if (!alarm_is_due(ALARM_REGISTRY, &left_out))
+	lease_note_error(error, hint != NULL ? hint : "", !failure->passes);
+	if (failure->is_quiet || !alarm_is_due(ALARM_REGISTRY, &left_out))
 		return;
 	if (lease_is_valid())
 		ereport(WARNING,
 				(errmsg("could not renew the lease of the snowflake node number %d",
 						lease_node()),
 				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("The server can go on issuing IDs until %s.", timestamptz_to_str(lease_ends_at()))));
+				 errhint("%s%sThe server can go on issuing IDs until %s.",
+						 hint != NULL ? hint : "", hint != NULL ? " " : "",
+						 timestamptz_to_str(lease_ends_at()))));
 	else
 		ereport(WARNING,
 				(errmsg("could not lease a snowflake node number"),
 				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("No ID is issued until the registry gives a number.")));
+				 errhint("%s", hint != NULL ? hint :
+						 "No ID is issued until the registry gives a number.")));
 }
 
 static void
@@ -145,7 +151,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 
 	/* last, so that it is of this moment */
 	values[8] = pstrdup(timestamptz_to_str(clock_read()));
-	request->sql = REQUEST;
+	request->sql = request_sql;
 	request->nparams = REQUEST_PARAMS;
 }
 
@@ -286,10 +292,15 @@ handle_answer(RegistryLink *link, const PGresult *answer)
 	handle_row(link, answer, now);
 
 	/* not when that has failed: then it asks again as soon as it may */
-	registry.ask_at = now + RENEW_MS * 1000;
+	registry.ask_at = now + registry_link_jitter(RENEW_MS * 1000);
 }
 
 static const LinkClient client = {
+	.purpose = "lease",
+	.extension = "snowflake_nodes",
+	.function = "snowflake_lease_node",
+	.nargs = REQUEST_PARAMS,
+	.statement = request_sql,
 	.is_used = lease_is_used,
 	.prepare = lease_recall,
 	.due = due,

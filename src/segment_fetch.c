@@ -548,12 +548,8 @@ void
 segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 						 const char *hint)
 {
-	if (sqlstate == ERRCODE_UNDEFINED_FUNCTION)
-	{
-		message = "the extension \"" SEGMENT_EXTENSION "\" is not in the registry";
-		detail = "";
-		hint = "Run CREATE EXTENSION " SEGMENT_EXTENSION " there, with a schema on the search_path of the role of \"snowflake.registry\".";
-	}
+	if (sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE && *hint == '\0' && !segment_is_at_home())
+		hint = "Run GRANT EXECUTE ON FUNCTION snowflake_create_tag, snowflake_alter_tag, snowflake_drop_tag in the registry, TO the role of \"snowflake.registry\".";
 
 	if (request.kind == FETCH_COMMAND)
 	{
@@ -580,12 +576,13 @@ segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 }
 
 void
-segment_fetch_note_no_answer(const char *error)
+segment_fetch_note_no_answer(const char *error, bool passes)
 {
 	Segments   *segments = &shared->segments;
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
 	utf8_copy(segments->error, sizeof(segments->error), error);
+	segments->error_passes = passes;
 	LWLockRelease(segments->lock);
 
 	if (request.kind == FETCH_COMMAND)
@@ -598,7 +595,7 @@ segment_fetch_note_no_answer(const char *error)
 		segment_fetch_handle_result(&result);
 	}
 	else if (request.kind == FETCH_TAKE)
-		take_failed(error, true);
+		take_failed(error, passes);
 }
 
 void

@@ -66,7 +66,6 @@ link_build(RegistryLink *link, LinkRequest *sent, bool is_first)
 	}
 	else
 		(void) segment_fetch_build(sent, link->sent_at, is_first);
-	sent->sql = psprintf(sent->sql, "");
 }
 
 static void
@@ -122,22 +121,28 @@ link_handle(RegistryLink *link, const PGresult *answer)
 }
 
 static void
-link_failed(const char *reason)
+link_failed(const LinkFailure *failure)
 {
-	char	   *error = psprintf("The registry could not be asked: %s.", reason);
+	char	   *error = psprintf("The registry could not be asked: %s.", failure->reason);
 	uint64		left_out;
 
 	keeping.failures++;
-	segment_fetch_note_no_answer(error);
+	segment_fetch_note_no_answer(error, failure->passes);
 
-	if (alarm_is_due(ALARM_SEGMENT, &left_out))
+	if (!failure->is_quiet && alarm_is_due(ALARM_SEGMENT, &left_out))
 		ereport(WARNING,
 				(errmsg("could not fetch segments of numbers"),
 				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("Sessions can draw the numbers in memory, for \"snowflake.lease_ttl\" at most.")));
+				 errhint("%s", failure->hint != NULL ? failure->hint :
+						 "Sessions can draw the numbers in memory, for \"snowflake.lease_ttl\" at most.")));
 }
 
 static const LinkClient client = {
+	.purpose = "segments",
+	.extension = SEGMENT_EXTENSION,
+	.function = "snowflake_take_segments",
+	.nargs = SEGMENT_TAKE_PARAMS,
+	.statement = segment_take_sql,
 	.is_used = link_is_used,
 	.due = link_due,
 	.build = link_build,

@@ -533,6 +533,7 @@ typedef struct Segments
 	bool		is_closing;		/* the server stops */
 	char		error[SEGMENT_MESSAGE_SIZE];	/* the registry cannot be
 												 * asked; '' else */
+	bool		error_passes;	/* by itself */
 
 	/* Touched by the services alone, which may start again. */
 	char		place[128];		/* where the registry is */
