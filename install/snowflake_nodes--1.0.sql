@@ -28,7 +28,8 @@
 CREATE TABLE snowflake_node_place (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     place text NOT NULL,
-    closed_until timestamptz NOT NULL CHECK (closed_until < timestamptz 'infinity')
+    closed_until timestamptz NOT NULL CHECK (closed_until < timestamptz 'infinity'),
+    changes bigint NOT NULL DEFAULT 0
 );
 
 COMMENT ON TABLE snowflake_node_place IS
@@ -49,7 +50,9 @@ CREATE TABLE snowflake_node_lease (
     lease_ttl interval NOT NULL,
     floor bigint NOT NULL,
     mark bigint NOT NULL,
-    clock_offset interval NOT NULL
+    clock_offset interval NOT NULL,
+    renewals bigint NOT NULL DEFAULT 1,
+    max_node integer NOT NULL DEFAULT 31
 ) WITH (fillfactor = 50);       -- renewals are HOT updates
 
 COMMENT ON TABLE snowflake_node_lease IS
@@ -167,6 +170,9 @@ CREATE FUNCTION snowflake_lease_node(
     host text,
     port integer,
     system_identifier bigint,
+    seen bigint DEFAULT NULL,
+    renewals bigint DEFAULT NULL,
+    wants_peers boolean DEFAULT NULL,
     OUT node integer,
     OUT floor bigint,
     OUT granted bigint,
@@ -174,7 +180,11 @@ CREATE FUNCTION snowflake_lease_node(
     OUT peers integer,
     OUT peers_offset interval,
     OUT timeline text,
+    OUT changes bigint,
+    OUT renewals bigint,
+    OUT free integer,
     OUT refusal text,
+    OUT refusal_passes boolean,
     OUT refusal_detail text,
     OUT refusal_hint text)
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
@@ -222,13 +232,14 @@ BEGIN ATOMIC
              WHERE r.closed_until BETWEEN l.renewed_at AND pg_catalog.statement_timestamp()
                AND l.expires_at < pg_catalog.statement_timestamp())),
         mark = greatest(l.mark, snowflake_lease_node.mark),
+        renewals = l.renewals + 1,
         clock_offset = coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
     WHERE (l.token = snowflake_lease_node.token
            OR l.token = held_token AND l.instance = snowflake_lease_node.instance AND l.instance <> '')
-      AND snowflake_nodes_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
+      AND snowflake_nodes_fault(snowflake_lease_node.token, snowflake_lease_node.instance, snowflake_lease_node.max_node,
               snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
               snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
-      AND l.node <= max_node
+      AND l.node <= snowflake_lease_node.max_node
       AND (l.node = held AND remaining > interval '0'
            OR NOT EXISTS (SELECT FROM snowflake_node_place AS r
                           WHERE r.closed_until > pg_catalog.statement_timestamp()))
@@ -248,7 +259,7 @@ BEGIN ATOMIC
     -- to agree: the one that the server had last, else the lowest.  While closed
     -- only the former, if its lease still runs: then the claim was lost.
     INSERT INTO snowflake_node_lease AS l (node, token, instance, host, port, address, system_identifier,
-        layout, claimed_at, renewed_at, expires_at, lease_ttl, floor, mark, clock_offset)
+        layout, claimed_at, renewed_at, expires_at, lease_ttl, floor, mark, clock_offset, max_node)
     SELECT c.node, snowflake_lease_node.token, snowflake_lease_node.instance,
         snowflake_lease_node.host, snowflake_lease_node.port, pg_catalog.inet_client_addr(),
         snowflake_lease_node.system_identifier, snowflake_lease_node.layout,
@@ -260,15 +271,15 @@ BEGIN ATOMIC
              THEN 0::bigint
              ELSE (extract(epoch FROM r.closed_until + interval '10 s') * 1000000.0)::bigint END,
         snowflake_lease_node.mark,
-        coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
+        coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp()), snowflake_lease_node.max_node
     FROM (SELECT r.closed_until FROM snowflake_node_place AS r LIMIT 1) AS r,
         (SELECT held
          UNION ALL
          SELECT pg_catalog.generate_series(0, (SELECT pg_catalog.count(*)::integer FROM snowflake_node_lease))) AS c (node)
-    WHERE snowflake_nodes_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
+    WHERE snowflake_nodes_fault(snowflake_lease_node.token, snowflake_lease_node.instance, snowflake_lease_node.max_node,
               snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
               snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
-      AND c.node BETWEEN 0 AND max_node
+      AND c.node BETWEEN 0 AND snowflake_lease_node.max_node
       AND NOT EXISTS (SELECT FROM snowflake_node_lease AS p
                       WHERE p.token = snowflake_lease_node.token
                          OR p.layout <> snowflake_lease_node.layout
@@ -284,27 +295,36 @@ BEGIN ATOMIC
     LIMIT 1
     ON CONFLICT (node) DO UPDATE
         SET (token, instance, host, port, address, system_identifier, layout, claimed_at,
-             renewed_at, expires_at, lease_ttl, floor, mark, clock_offset)
+             renewed_at, expires_at, lease_ttl, floor, mark, clock_offset, renewals, max_node)
             = (excluded.token, excluded.instance, excluded.host, excluded.port, excluded.address,
                excluded.system_identifier, excluded.layout, excluded.claimed_at, excluded.renewed_at,
                excluded.expires_at, excluded.lease_ttl, greatest(l.mark, excluded.floor),
-               greatest(l.mark, excluded.mark), excluded.clock_offset)
+               greatest(l.mark, excluded.mark), excluded.clock_offset, l.renewals + 1, excluded.max_node)
         -- unless its holder has renewed it just now
         WHERE l.expires_at < pg_catalog.statement_timestamp();
 
+    UPDATE snowflake_node_place AS r SET changes = r.changes + 1
+    WHERE EXISTS (SELECT FROM snowflake_node_lease AS l
+                  WHERE l.token = snowflake_lease_node.token AND l.claimed_at = pg_catalog.statement_timestamp());
+
     -- The answer: what this call has written, or why it has written nothing.
-    SELECT l.node, l.floor, l.mark, pg_catalog.statement_timestamp(), p.peers, p.peers_offset, r.timeline,
+    SELECT l.node, l.floor, l.mark, pg_catalog.statement_timestamp(),
+        CASE WHEN wants_peers THEN p.peers END, CASE WHEN wants_peers THEN p.peers_offset END, r.timeline,
+        r.changes, l.renewals,
+        CASE WHEN wants_peers THEN greatest(snowflake_lease_node.max_node::bigint + 1 - p.taken, 0)::integer END,
         CASE WHEN l.node IS NOT NULL THEN NULL
              WHEN r.fault IS NOT NULL THEN 'invalid request for a node number'
              WHEN r.closed THEN pg_catalog.format('the registry gives out no node numbers until %s',
                  pg_catalog.to_char(r.closed_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'))
              WHEN p.strangers > 0 THEN 'servers with another layout have node numbers of the registry'
-             WHEN p.taken > max_node THEN pg_catalog.format('all %s node numbers are taken', p.taken)
+             WHEN p.taken > snowflake_lease_node.max_node THEN pg_catalog.format('all %s node numbers are taken', p.taken)
              ELSE 'another request came first' END,
+        CASE WHEN l.node IS NULL
+             THEN r.fault IS NULL AND (r.closed OR p.strangers = 0 AND p.taken <= snowflake_lease_node.max_node) END,
         CASE WHEN l.node IS NOT NULL THEN NULL
              WHEN r.fault IS NOT NULL THEN r.fault
              WHEN r.closed THEN 'It was promoted or restored, and may have lost the last leases that it gave out. Until then a server keeps its number only while its lease has not run out.'
-             WHEN p.strangers > 0 OR p.taken > max_node THEN
+             WHEN p.strangers > 0 OR p.taken > snowflake_lease_node.max_node THEN
                  (SELECT pg_catalog.format('The holders are %s%s.',
                       pg_catalog.string_agg(pg_catalog.format('%s:%s (node %s, %slast seen %s)',
                           coalesce(h.host, '?'), h.port, h.node,
@@ -319,18 +339,18 @@ BEGIN ATOMIC
                         WHERE CASE WHEN p.strangers > 0
                                    THEN h.layout <> snowflake_lease_node.layout
                                         AND h.expires_at >= pg_catalog.statement_timestamp()
-                                   ELSE h.node <= max_node END) AS h)
+                                   ELSE h.node <= snowflake_lease_node.max_node END) AS h)
              ELSE 'The other request was by the holder of the free node number, or by this server itself.' END,
         CASE WHEN l.node IS NOT NULL OR r.fault IS NOT NULL THEN NULL
              WHEN r.closed THEN 'Wait until then.'
              WHEN p.strangers > 0 THEN 'Give all servers of a registry the same layout and epoch.'
-             WHEN p.taken > max_node THEN 'Wait until a lease has run out. If a server is stopped for good, end its lease with snowflake_release_node(node, issued_until) in the registry.'
+             WHEN p.taken > snowflake_lease_node.max_node THEN 'Wait until a lease has run out. If a server is stopped for good, end its lease with snowflake_release_node(node, issued_until) in the registry.'
              ELSE 'Ask again.' END
-    FROM (SELECT r.closed_until, r.closed_until > pg_catalog.statement_timestamp(),
-              snowflake_nodes_fault(token, instance, max_node, lease_ttl, mark, clock, clock_offset, layout),
+    FROM (SELECT r.changes, r.closed_until, r.closed_until > pg_catalog.statement_timestamp(),
+              snowflake_nodes_fault(token, instance, snowflake_lease_node.max_node, lease_ttl, mark, clock, clock_offset, layout),
               snowflake_nodes_timeline()
           FROM snowflake_node_place AS r
-          LIMIT 1) AS r (closed_until, closed, fault, timeline)
+          LIMIT 1) AS r (changes, closed_until, closed, fault, timeline)
     CROSS JOIN
          (SELECT pg_catalog.count(*) FILTER (WHERE p.peer)::integer,
               pg_catalog.percentile_cont(0.5) WITHIN GROUP (ORDER BY p.clock_offset) FILTER (WHERE p.peer),
@@ -339,7 +359,7 @@ BEGIN ATOMIC
           FROM (SELECT p.clock_offset, p.layout,
                     p.token <> snowflake_lease_node.token
                     AND p.expires_at >= pg_catalog.statement_timestamp() AS peer,
-                    p.node <= max_node
+                    p.node <= snowflake_lease_node.max_node
                     AND (p.expires_at >= pg_catalog.statement_timestamp()
                          OR pg_catalog.to_timestamp(p.mark::float8 / 1000000::float8) > clock) AS taken
                 FROM snowflake_node_lease AS p) AS p) AS p (peers, peers_offset, strangers, taken)
@@ -347,10 +367,10 @@ BEGIN ATOMIC
          ON l.token = snowflake_lease_node.token AND l.renewed_at = pg_catalog.statement_timestamp();
 END;
 
-COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) IS
+COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) IS
 'called by a server to renew the lease of its node number, or to claim one';
 
-REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) FROM PUBLIC;
 
 -- For where the registry was promoted and has lost nothing, as only
 -- synchronous standbys are promoted: it need not close.
