@@ -511,7 +511,6 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     until timestamptz := greatest(r.closed_until, r.guarded_until);
-    ahead interval := greatest(ask.clock, to_timestamp(ask.mark / 1000000::float8) - ask.lease_ttl) - at;
     taken bigint;
 BEGIN
     refusal_passes := false;
@@ -530,7 +529,7 @@ BEGIN
             refusal_hint := 'Set the clocks of the server and of the registry right.';
         ELSE
             refusal_detail := format('The latest ID of the server is %s s ahead of the registry''s clock; at most 10 s are allowed.',
-                                     round(extract(epoch FROM ahead), 1));
+                                     round(extract(epoch FROM to_timestamp(ask.mark / 1000000::float8) - ask.lease_ttl - at), 1));
             refusal_hint := 'Set the clocks of the server and of the registry right, or wait for that time to pass.';
         END IF;
         RETURN;
