@@ -164,8 +164,8 @@ registry_link_give_up(RegistryLink *link, const char *reason)
 /*
  * Somebody has to mend it.
  */
-static void
-give_up_for_long(RegistryLink *link, const char *reason, const char *hint)
+void
+registry_link_give_up_for_long(RegistryLink *link, const char *reason, const char *hint)
 {
 	LinkFailure failure = {.reason = reason,.hint = hint};
 
@@ -188,7 +188,7 @@ give_up_connecting(RegistryLink *link)
 	if (PQconnectionNeedsPassword(link->conn) ||
 		strstr(message, "no password supplied") != NULL)
 	{
-		give_up_for_long(link, message,
+		registry_link_give_up_for_long(link, message,
 						 "Put the password into the password file of the operating system user that runs this server (~/.pgpass of that user), or name another file with the option \"passfile\" of \"snowflake.registry\".");
 		return;
 	}
@@ -196,7 +196,7 @@ give_up_connecting(RegistryLink *link)
 	{
 		if (strstr(message, "FATAL:") != NULL && strstr(message, lasting[i]) != NULL)
 		{
-			give_up_for_long(link, message,
+			registry_link_give_up_for_long(link, message,
 							 "Check host, dbname and user in \"snowflake.registry\", the password, and pg_hba.conf of the registry.");
 			return;
 		}
@@ -294,7 +294,7 @@ begin_to_connect(RegistryLink *link)
 	{
 		/* cannot be: it was checked when it was set */
 		PQfreemem(error);
-		give_up_for_long(link, "\"snowflake.registry\" is not valid", NULL);
+		registry_link_give_up_for_long(link, "\"snowflake.registry\" is not valid", NULL);
 		return;
 	}
 
@@ -481,7 +481,7 @@ handle_greeting(RegistryLink *link, const PGresult *answer)
 	if (PQntuples(answer) != 1 || PQnfields(answer) != GREETING_COLS)
 		registry_link_give_up(link, "it did not understand what was asked");
 	else if (lacks_something(link, answer, &reason, &hint))
-		give_up_for_long(link, reason, hint);
+		registry_link_give_up_for_long(link, reason, hint);
 	else
 	{
 		snprintf(link->schema, sizeof(link->schema), "%s.",

@@ -19,7 +19,7 @@
 /* No answer in this time is none, nor is it one when it comes later. */
 #define LINK_ATTEMPT_MS	5000
 
-#define LINK_MAX_PARAMS	16
+#define LINK_MAX_PARAMS	17
 
 typedef struct LinkRequest
 {
@@ -187,6 +187,10 @@ extern bool registry_link_is_outdated(const char *before, const char *now);
 
 /* For handle(): what came is no answer. */
 extern void registry_link_give_up(RegistryLink *link, const char *reason);
+
+/* The same, where somebody has to mend it, as the hint says. */
+extern void registry_link_give_up_for_long(RegistryLink *link, const char *reason,
+										   const char *hint);
 
 #pragma GCC visibility pop
 
