@@ -19,7 +19,7 @@ use LeaseTest;
 use SnowflakeTest;
 
 my $ttl = 600;    # no lease ends by itself
-my $registry = new_registry('registry');
+my $registry = new_registry('registry', '', allows_streaming => 1);
 
 sub timeline
 {
@@ -103,11 +103,7 @@ foreach my $what ('a base backup', 'a base backup that is promoted')
 		next if $entry =~ /^\.\.?$/;
 		PostgreSQL::Test::Utils::system_or_bail('rm', '-rf', $node->data_dir . "/$entry");
 	}
-	foreach my $entry (slurp_dir($from))
-	{
-		next if $entry =~ /^\.\.?$/;
-		PostgreSQL::Test::RecursiveCopy::copypath("$from/$entry", $node->data_dir . "/$entry");
-	}
+	PostgreSQL::Test::Utils::system_or_bail('cp', '-a', "$from/.", $node->data_dir);
 	$node->append_conf('postgresql.conf', 'port = ' . $node->port);
 	$node->set_standby_mode if $what =~ /promoted/;
 	start_node($node);
