@@ -159,6 +159,7 @@ segment_keep_over_link(const LinkRequest *keep)
 	int			failures = keeping.failures;
 	bool		is_reset = false;
 
+	registry_link_retry(&segment_link);
 	keeping.request = keep;
 	while (!keeping.is_done)
 	{
