@@ -740,7 +740,7 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    r @extschema@.snowflake_node_place := @extschema@.snowflake_nodes_arrive(at, here, started, '10 s');
+    r @extschema@.snowflake_node_place := @extschema@.snowflake_nodes_arrive(at, here, started, interval '10 s');
 BEGIN
     UPDATE @extschema@.snowflake_node_place AS p
     SET closed_until = CASE WHEN p.closed_until > at THEN at - interval '10 s' ELSE p.closed_until END,
