@@ -75,7 +75,6 @@ my %closed = (
 	'snowflake_accept_layout()' => [],
 	'pg_stat_snowflake_reset()' => [],
 	'snowflake_nodes_here()' => [],
-	'snowflake_nodes_durably()' => [],
 	'snowflake_nodes_fault(snowflake_node_request)' => [ $asks ],
 	'snowflake_nodes_limit(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
 	'snowflake_nodes_longest(interval)' => [ '1 min' ],
