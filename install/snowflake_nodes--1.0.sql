@@ -348,8 +348,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_awaited(timestamptz, snowflake_node_place
 
 --
 -- Renew: a new version of one row.  The token is looked at again when the row
--- has changed while waiting for it.  The statements are so simple that plans are
--- made once for a connection; planning costs more than all else here.
+-- has changed while waiting for it.
 --
 -- What has expired but was not given to anybody else is renewed too, under the
 -- lock of claims ("is_locked").  While closed, somebody else may have got what
@@ -702,6 +701,8 @@ CREATE FUNCTION snowflake_lease_node(
     wants_peers boolean DEFAULT false)
 RETURNS snowflake_node_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- planning would cost more than all else
+SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
     -- what is told counts once it is committed, so that has to be durable

@@ -355,7 +355,7 @@ is($node->safe_psql('postgres', <<SQL), '', 'functions in SQL are bound when the
 SELECT p.oid::regprocedure FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 JOIN pg_language l ON l.oid = p.prolang
 WHERE l.lanname NOT IN ('c', 'sql', 'plpgsql') OR l.lanname = 'sql' AND p.prosqlbody IS NULL OR p.proleakproof
-   OR l.lanname = 'plpgsql' AND p.proconfig IS DISTINCT FROM '{"search_path=pg_catalog, pg_temp"}'
+   OR l.lanname = 'plpgsql' AND ('search_path=pg_catalog, pg_temp' = ANY (p.proconfig)) IS NOT TRUE
 SQL
 is($node->safe_psql('postgres', <<SQL), '0', 'no table has row-level security');
 SELECT count(*) FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
