@@ -154,28 +154,26 @@ COMMENT ON FUNCTION snowflake_nodes_here() IS
 
 REVOKE ALL ON FUNCTION snowflake_nodes_here() FROM PUBLIC;
 
+-- This one and the next are SQL, so that they become part of what calls them.
 CREATE FUNCTION snowflake_nodes_fault(ask snowflake_node_request)
 RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN CASE
-        WHEN num_nulls(ask.token, ask.instance, ask.max_node, ask.lease_ttl, ask.mark, ask.clock, ask.layout) > 0
-        THEN 'Only the arguments held, held_token, remaining, clock_offset, host, port, system_identifier, seen, renewals and wants_peers may be null.'
-        WHEN ask.max_node < 0
-        THEN format('max_node is %s, and must not be negative.', ask.max_node)
-        WHEN ask.lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
-        THEN format('lease_ttl is %s s, and must be from 10 s to 1 day.', extract(epoch FROM ask.lease_ttl))
-        WHEN ask.mark < 0
-        THEN format('mark is %s, and must not be negative.', ask.mark)
-        WHEN ask.clock NOT BETWEEN timestamptz '1970-01-01 00:00:00+00' AND timestamptz '3000-01-01 00:00:00+00'
-        THEN 'clock is not between the years 1970 and 3000.'
-        WHEN ask.clock_offset NOT BETWEEN interval '-1000 years' AND interval '1000 years'
-        THEN 'clock_offset is more than 1000 years.'
-        WHEN ask.seen < 0 OR ask.renewals < 0
-        THEN 'seen and renewals must not be negative.'
-    END;
-END $$;
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE
+    WHEN pg_catalog.num_nulls(ask.token, ask.instance, ask.max_node, ask.lease_ttl, ask.mark, ask.clock, ask.layout) > 0
+    THEN 'Only the arguments held, held_token, remaining, clock_offset, host, port, system_identifier, seen, renewals and wants_peers may be null.'
+    WHEN ask.max_node < 0
+    THEN pg_catalog.format('max_node is %s, and must not be negative.', ask.max_node)
+    WHEN ask.lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
+    THEN pg_catalog.format('lease_ttl is %s s, and must be from 10 s to 1 day.', extract(epoch FROM ask.lease_ttl))
+    WHEN ask.mark < 0
+    THEN pg_catalog.format('mark is %s, and must not be negative.', ask.mark)
+    WHEN ask.clock NOT BETWEEN timestamptz '1970-01-01 00:00:00+00' AND timestamptz '3000-01-01 00:00:00+00'
+    THEN 'clock is not between the years 1970 and 3000.'
+    WHEN ask.clock_offset NOT BETWEEN interval '-1000 years' AND interval '1000 years'
+    THEN 'clock_offset is more than 1000 years.'
+    WHEN ask.seen < 0 OR ask.renewals < 0
+    THEN 'seen and renewals must not be negative.'
+END;
 
 COMMENT ON FUNCTION snowflake_nodes_fault(snowflake_node_request) IS
 'what is wrong with the arguments of snowflake_lease_node; null when nothing is';
@@ -187,13 +185,9 @@ REVOKE ALL ON FUNCTION snowflake_nodes_fault(snowflake_node_request) FROM PUBLIC
 -- forgot is below the end of a closing plus 10 s.
 CREATE FUNCTION snowflake_nodes_limit(until timestamptz)
 RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN CASE WHEN until > timestamptz '-infinity'
-                THEN (extract(epoch FROM until + interval '10 s') * 1000000.0)::bigint
-                ELSE 0 END;
-END $$;
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE WHEN until = timestamptz '-infinity' THEN 0
+            ELSE (extract(epoch FROM until + interval '10 s') * 1000000.0)::bigint END;
 
 COMMENT ON FUNCTION snowflake_nodes_limit(timestamptz) IS
 'the time, in microseconds since 1970, that IDs are below whose lease ends at the given time';
@@ -353,8 +347,8 @@ COMMENT ON FUNCTION snowflake_nodes_awaited(timestamptz, snowflake_node_place) I
 REVOKE ALL ON FUNCTION snowflake_nodes_awaited(timestamptz, snowflake_node_place) FROM PUBLIC;
 
 --
--- Renew.  One statement, and a new version of one row.  The token is looked at
--- again when the row has changed while waiting for it.
+-- Renew: a new version of one row.  The token is looked at again when the row
+-- has changed while waiting for it.
 --
 -- What has expired but was not given to anybody else is renewed too, under the
 -- lock of claims ("is_locked").  While closed, somebody else may have got what
@@ -367,10 +361,18 @@ RETURNS snowflake_node_lease
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    own @extschema@.snowflake_node_lease := @extschema@.snowflake_nodes_own(ask);
     l @extschema@.snowflake_node_lease;
     is_shut boolean := r.closed_until > at OR r.guarded_until > at;
     is_closed boolean := r.closed_until > at;
 BEGIN
+    IF own.node IS NULL
+       OR own.layout <> ask.layout
+          AND EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
+                      WHERE p.node <> own.node AND p.expires_at >= at AND p.layout <> ask.layout) THEN
+        RETURN NULL;
+    END IF;
+
     UPDATE @extschema@.snowflake_node_lease AS o
     SET token = ask.token,
         instance = ask.instance,
@@ -390,17 +392,13 @@ BEGIN
         renewals = least(o.renewals, 9223372036854775806) + 1,
         max_node = ask.max_node,
         started_at = r.started_at
-    WHERE (o.token = ask.token
-           OR o.token = ask.held_token AND o.instance = ask.instance AND o.instance <> ''
-              AND NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS t WHERE t.token = ask.token))
+    WHERE o.node = own.node
+      AND o.token = own.token
       AND o.node <= ask.max_node
       AND (ask.renewals IS NULL OR ask.renewals <= o.renewals)
       AND (o.expires_at >= at AND NOT is_closed
            OR o.node = ask.held AND ask.remaining > interval '0'
            OR is_locked AND NOT is_shut)
-      AND (o.layout = ask.layout
-           OR NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
-                          WHERE p.node <> o.node AND p.expires_at >= at AND p.layout <> ask.layout))
     RETURNING o.* INTO l;
     RETURN l;
 END $$;
@@ -638,22 +636,6 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 
 REVOKE ALL ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request) FROM PUBLIC;
 
--- An answer counts once it is committed, so that has to be durable.
-CREATE FUNCTION snowflake_nodes_durably()
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
-END $$;
-
-COMMENT ON FUNCTION snowflake_nodes_durably() IS
-'lets the commit of this transaction be durable, also on synchronous standbys';
-
-REVOKE ALL ON FUNCTION snowflake_nodes_durably() FROM PUBLIC;
-
 --
 -- Renew the lease of a node number, or claim one.  The server that calls this
 -- counts the answer only when the commit was confirmed, and calls again with
@@ -719,9 +701,14 @@ CREATE FUNCTION snowflake_lease_node(
     wants_peers boolean DEFAULT false)
 RETURNS snowflake_node_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- planning would cost more than all else
+SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
-    PERFORM @extschema@.snowflake_nodes_durably();
+    -- what is told counts once it is committed, so that has to be durable
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
     RETURN @extschema@.snowflake_nodes_serve(
         statement_timestamp(), @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(),
         ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
@@ -740,7 +727,7 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    r @extschema@.snowflake_node_place := @extschema@.snowflake_nodes_arrive(at, here, started, '10 s');
+    r @extschema@.snowflake_node_place := @extschema@.snowflake_nodes_arrive(at, here, started, interval '10 s');
 BEGIN
     UPDATE @extschema@.snowflake_node_place AS p
     SET closed_until = CASE WHEN p.closed_until > at THEN at - interval '10 s' ELSE p.closed_until END,
@@ -759,7 +746,10 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM @extschema@.snowflake_nodes_durably();
+    -- what is told counts once it is committed, so that has to be durable
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
     RETURN @extschema@.snowflake_nodes_open(
         statement_timestamp(), @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(), always);
 END $$;
@@ -806,7 +796,10 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM @extschema@.snowflake_nodes_durably();
+    -- what is told counts once it is committed, so that has to be durable
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
     RETURN @extschema@.snowflake_nodes_release(statement_timestamp(), node, issued_until);
 END $$;
 

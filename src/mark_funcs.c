@@ -27,6 +27,7 @@
 #include "lease.h"
 #include "mark.h"
 #include "parse.h"
+#include "segment.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_advance);
@@ -117,6 +118,7 @@ Datum
 snowflake_forget_registry(PG_FUNCTION_ARGS)
 {
 	require_mark("snowflake_forget_registry()");
+	segment_forget_registry();
 	lease_forget_seen();
 	PG_RETURN_VOID();
 }

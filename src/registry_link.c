@@ -59,10 +59,11 @@
 
 /*
  * What the registry may take for a request: less than LINK_ATTEMPT_MS, so that
- * it says what it waited for.  It does not bound the wait for a synchronous
+ * it says what it waited for.  None of it bounds the wait for a synchronous
  * standby.
  */
 #define STATEMENT_TIMEOUT	"4s"
+#define LOCK_TIMEOUT	"3500ms"
 
 /* How long to wait for the end of a session that was left. */
 #define TERMINATE_MS	"2000"
@@ -78,7 +79,7 @@
 #define GREETING \
 	"WITH me AS MATERIALIZED (SELECT pg_catalog.set_config('application_name', $1, false) AS name," \
 	" pg_catalog.set_config('statement_timeout', '" STATEMENT_TIMEOUT "', false)," \
-	" pg_catalog.set_config('lock_timeout', '" STATEMENT_TIMEOUT "', false)," \
+	" pg_catalog.set_config('lock_timeout', '" LOCK_TIMEOUT "', false)," \
 	" pg_catalog.set_config('client_min_messages', 'warning', false))," \
 	" left_over AS MATERIALIZED (SELECT pg_catalog.pg_terminate_backend(a.pid, " TERMINATE_MS ")" \
 	" FROM me, pg_catalog.pg_stat_activity AS a" \

@@ -419,7 +419,11 @@ segment_fetch_handle_no_tags(void)
 const char *
 segment_fetch_objection(const SegmentRow *rows, int nrows)
 {
-	const char *place = shared->segments.place;
+	char		place[sizeof(shared->segments.place)];
+
+	LWLockAcquire(shared->segments.lock, LW_SHARED);
+	strlcpy(place, shared->segments.place, sizeof(place));
+	LWLockRelease(shared->segments.lock);
 
 	if (nrows != request.nasks || !segment_rows_are_sound(rows, nrows))
 		return "it did not understand what was asked";
@@ -596,6 +600,17 @@ segment_fetch_note_no_answer(const char *error, bool passes)
 	}
 	else if (request.kind == FETCH_TAKE)
 		take_failed(error, passes);
+}
+
+void
+segment_forget_registry(void)
+{
+	Segments   *segments = &shared->segments;
+
+	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
+	segments->place[0] = '\0';
+	segments->changes = 0;
+	LWLockRelease(segments->lock);
 }
 
 void

@@ -152,6 +152,12 @@ static const LinkClient client = {
 
 RegistryLink segment_link = {.client = &client};
 
+/*
+ * One attempt, whatever becomes of it.  A request that was lost with its answer
+ * may have been done, and what it kept may have been given out again, to this
+ * server's next start or to a copy of it.  A second one would keep it anew.  So
+ * another connection is tried only before anything of it was sent.
+ */
 void
 segment_keep_over_link(const LinkRequest *keep)
 {
@@ -159,6 +165,7 @@ segment_keep_over_link(const LinkRequest *keep)
 	int			failures = keeping.failures;
 	bool		is_reset = false;
 
+	registry_link_retry(&segment_link);
 	keeping.request = keep;
 	while (!keeping.is_done)
 	{
@@ -170,8 +177,8 @@ segment_keep_over_link(const LinkRequest *keep)
 			break;
 		registry_link_serve(&segment_link);
 
-		/* the connection may have been a dead one: try another, once */
-		if (keeping.is_done || keeping.failures > failures + 1)
+		if (keeping.is_done || keeping.failures > failures + 1 ||
+			(keeping.failures > failures && keeping.is_sent))
 			break;
 		if (keeping.failures > failures && !is_reset)
 		{

@@ -565,9 +565,9 @@ typedef struct Segments
 	char		error[SEGMENT_MESSAGE_SIZE];	/* the registry cannot be
 												 * asked; '' else */
 	bool		error_passes;	/* by itself */
-
-	/* Touched by the services alone, which may start again. */
-	char		place[128];		/* where the registry is */
+	char		place[128];		/* where the registry is; '' for not known */
+	int64		changes;		/* the largest count of its changes that it
+								 * has told; 0 for none */
 } Segments;
 
 #define SEGMENTS_ALWAYS	PG_UINT64_MAX

@@ -64,7 +64,7 @@ sub forget
 # A crash, and a promotion in place
 #
 my $proxy = start_proxy($registry);
-my $node = leasing_node('node', proxy_conninfo($proxy), "snowflake.lease_ttl = '${ttl}s'\n", allows_streaming => 1);
+my $node = leasing_node('node', proxy_conninfo($proxy), "snowflake.lease_ttl = '${ttl}s'\nwal_keep_size = 512MB\n", allows_streaming => 1);
 
 is(wait_number($node), 0, 'the server has number 0');
 draw_some($node);
