@@ -1095,7 +1095,7 @@ sub test_failover
 
 	# What it may have lost was given to others.
 	alter_system($new->{node}, "SET snowflake.registry = '$where'");
-	my $error = stops($new, '55000', 'a new server', qr/^The registry gives no node number, as the registry gives out no node numbers until \S+ \S+ UTC: It was promoted or restored, /);
+	my $error = stops($new, '55P03', 'a new server', qr/^The registry gives no node number, as the registry gives out no node numbers until \S+ \S+ UTC: It was promoted or restored, /);
 	like($error->{hint}, qr/^Wait until then\./, 'a new server has to wait');
 	is(number($new), 2, 'until that is certain');
 	wait_drawn(draw_on($new), 1000);
