@@ -923,6 +923,16 @@ COMMENT ON FUNCTION snowflake_accept_layout() IS
 
 REVOKE ALL ON FUNCTION snowflake_accept_layout() FROM PUBLIC;
 
+CREATE FUNCTION snowflake_forget_registry()
+RETURNS void
+AS 'MODULE_PATHNAME', 'snowflake_forget_registry'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_forget_registry() IS
+'accept a registry on an older timeline, or that knows less than before; call it only if the one used before is gone for good, else two registries give out the same numbers';
+
+REVOKE ALL ON FUNCTION snowflake_forget_registry() FROM PUBLIC;
+
 --
 -- pg_dump takes the durable mark along, so that a server into which the dump
 -- is restored issues none of the IDs in it.  The table has no rows: what is

@@ -44,11 +44,16 @@ CREATE TABLE snowflake_home.lease (
     mark bigint NOT NULL,
     floor bigint NOT NULL,
     token uuid NOT NULL,
-    instance text NOT NULL
+    instance text NOT NULL,
+    timeline bigint NOT NULL,
+    origin bigint NOT NULL,
+    registry text NOT NULL,
+    changes bigint NOT NULL,
+    renewals bigint NOT NULL
 );
 
 COMMENT ON TABLE snowflake_home.lease IS
-'the node number that this server has leased from the registry: until when, in microseconds of a clock that begins with the boot of the machine; IDs have times from the floor on and below the mark, in microseconds since 1970-01-01 UTC';
+'the node number that this server has leased from the registry: until when, in microseconds of a clock that begins with the boot of the machine; IDs have times from the floor on and below the mark, in microseconds since 1970-01-01 UTC; on which timeline of which instance, and what was seen of the registry, -1 for nothing';
 
 -- the token is a secret
 REVOKE ALL ON snowflake_home.lease FROM PUBLIC;

@@ -18,21 +18,48 @@
 -- The other is the time in the IDs: a server issues only below the mark that
 -- it was granted, and the next one with that number only from there on.
 --
--- The functions are SECURITY DEFINER, so that a role which may call them needs
--- no rights to the tables.  Names in their bodies are bound when they are
--- created, whatever search_path the caller has.  "Now" in them is
--- statement_timestamp(), when the request arrived: the same in all statements
--- of a call, and never before it was sent.
+-- A third thing is the record itself: a registry that was restored, promoted, or
+-- started again may know less than it once did.  It counts what it does
+-- (changes), each lease counts its renewals, and servers report what they were
+-- told of both.  So the registry is in one of three states:
+--
+--   open     claims and renewals
+--   guarded  it was started again: renewals of what runs, and numbers that are
+--            still held.  It opens when a server has reported what it has seen,
+--            and it is not lost, and all leases that ran have been renewed or
+--            have run out; else after the longest lease, as if it had closed
+--   closed   it is in another place than before, or a server has seen more than
+--            is known here: numbers that are still held, until all leases that
+--            may have been given out have run out
+--
+-- snowflake_lease_node(), snowflake_open_nodes() and snowflake_release_node() are
+-- called from outside.  They are SECURITY DEFINER, so that a role which may call
+-- them needs no rights to the tables, and they alone look at a clock: "now" is
+-- statement_timestamp(), when the request arrived, never before it was sent.
+-- The others take the time ("at"), the place ("here") and when the server was
+-- started as arguments, so that tests can be at any time and in any place.
+--
+-- In all functions search_path is pg_catalog, whatever the caller has, and what
+-- is of this extension has the schema with it.  So it cannot be moved.
+--
+-- Locks: who changes the row of snowflake_node_place, or claims, has the lock of
+-- that row, and locks rows of leases after it.  A renewal locks the row of its
+-- lease only.
 --
 
 CREATE TABLE snowflake_node_place (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     place text NOT NULL,
-    closed_until timestamptz NOT NULL CHECK (closed_until < timestamptz 'infinity')
+    closed_until timestamptz NOT NULL CHECK (closed_until < timestamptz 'infinity'),
+    changes bigint NOT NULL DEFAULT 0,
+    started_at timestamptz NOT NULL DEFAULT '-infinity',
+    guarded_until timestamptz NOT NULL DEFAULT '-infinity' CHECK (guarded_until < timestamptz 'infinity'),
+    is_proved boolean NOT NULL DEFAULT false,
+    loses_nothing boolean NOT NULL DEFAULT false
 );
 
 COMMENT ON TABLE snowflake_node_place IS
-'the place that this registry was last used in, and until when it gives out no node numbers because it came there from another';
+'the place that this registry was last used in, how many changes it has made, and until when it gives out no node numbers because it came there from another or was started again';
 
 CREATE TABLE snowflake_node_lease (
     node integer PRIMARY KEY,
@@ -49,7 +76,12 @@ CREATE TABLE snowflake_node_lease (
     lease_ttl interval NOT NULL,
     floor bigint NOT NULL,
     mark bigint NOT NULL,
-    clock_offset interval NOT NULL
+    clock_offset interval NOT NULL,
+    renewals bigint NOT NULL,
+    max_node integer NOT NULL,
+    -- of the registry, as of the last renewal: tells what was renewed since it
+    -- was started, also when its clock was set back
+    started_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);       -- renewals are HOT updates
 
 COMMENT ON TABLE snowflake_node_lease IS
@@ -59,62 +91,550 @@ COMMENT ON TABLE snowflake_node_lease IS
 SELECT pg_catalog.pg_extension_config_dump('snowflake_node_place', '');
 SELECT pg_catalog.pg_extension_config_dump('snowflake_node_lease', '');
 
--- Fails on a standby, as all here does.
-CREATE FUNCTION snowflake_nodes_timeline()
-RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE
-RETURN (SELECT pg_catalog.concat_ws('/', c.system_identifier,
-                   pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8))
-        FROM pg_catalog.pg_control_system() AS c);
-
-COMMENT ON FUNCTION snowflake_nodes_timeline() IS
-'system identifier and timeline, which a promotion or a restore changes';
-
-REVOKE ALL ON FUNCTION snowflake_nodes_timeline() FROM PUBLIC;
-
-CREATE FUNCTION snowflake_nodes_here()
-RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE
-RETURN (SELECT pg_catalog.concat_ws('/', snowflake_nodes_timeline(), d.oid,
-                   'snowflake_node_lease'::pg_catalog.regclass::oid)
-        FROM pg_catalog.pg_database AS d
-        WHERE d.datname = pg_catalog.current_database());
-
-COMMENT ON FUNCTION snowflake_nodes_here() IS
-'where this registry is: the same only in the same database on the same timeline';
-
-REVOKE ALL ON FUNCTION snowflake_nodes_here() FROM PUBLIC;
-
-CREATE FUNCTION snowflake_nodes_fault(
+-- The arguments and the answer of snowflake_lease_node(), which see.
+CREATE TYPE snowflake_node_request AS (
     token uuid,
+    held integer,
+    held_token uuid,
+    remaining interval,
     instance text,
     max_node integer,
     lease_ttl interval,
     mark bigint,
     clock timestamptz,
     clock_offset interval,
-    layout text)
+    layout text,
+    host text,
+    port integer,
+    system_identifier bigint,
+    seen bigint,
+    renewals bigint,
+    wants_peers boolean
+);
+
+COMMENT ON TYPE snowflake_node_request IS
+'what a server says when it asks for a node number';
+
+CREATE TYPE snowflake_node_answer AS (
+    node integer,
+    floor bigint,
+    granted bigint,
+    registry_clock timestamptz,
+    peers integer,
+    peers_offset interval,
+    timeline text,
+    changes bigint,
+    renewals bigint,
+    free integer,
+    refusal text,
+    refusal_passes boolean,
+    refusal_detail text,
+    refusal_hint text
+);
+
+COMMENT ON TYPE snowflake_node_answer IS
+'what a server is told when it asks for a node number';
+
+-- System identifier, timeline, database, table.  Fails on a standby, as all
+-- here does.
+CREATE FUNCTION snowflake_nodes_here()
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT concat_ws('/', c.system_identifier,
+                       left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid,
+                       '@extschema@.snowflake_node_lease'::regclass::oid)
+            FROM pg_control_system() AS c, pg_database AS d
+            WHERE d.datname = current_database());
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_here() IS
+'where this registry is: the same only in the same database on the same timeline';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_here() FROM PUBLIC;
+
+-- This one and the next are SQL, so that they become part of what calls them.
+CREATE FUNCTION snowflake_nodes_fault(ask snowflake_node_request)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE
-    WHEN pg_catalog.num_nulls(token, instance, max_node, lease_ttl, mark, clock, layout) > 0
-    THEN 'Only the arguments held, held_token, remaining, clock_offset, host, port and system_identifier may be null.'
-    WHEN max_node < 0
-    THEN pg_catalog.format('max_node is %s, and must not be negative.', max_node)
-    WHEN lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
-    THEN pg_catalog.format('lease_ttl is %s s, and must be from 10 s to 1 day.', extract(epoch FROM lease_ttl))
-    WHEN mark < 0
-    THEN pg_catalog.format('mark is %s, and must not be negative.', mark)
-    WHEN clock NOT BETWEEN timestamptz '1970-01-01 00:00:00+00' AND timestamptz '3000-01-01 00:00:00+00'
+    WHEN pg_catalog.num_nulls(ask.token, ask.instance, ask.max_node, ask.lease_ttl, ask.mark, ask.clock, ask.layout) > 0
+    THEN 'Only the arguments held, held_token, remaining, clock_offset, host, port, system_identifier, seen, renewals and wants_peers may be null.'
+    WHEN ask.max_node < 0
+    THEN pg_catalog.format('max_node is %s, and must not be negative.', ask.max_node)
+    WHEN ask.lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
+    THEN pg_catalog.format('lease_ttl is %s s, and must be from 10 s to 1 day.', extract(epoch FROM ask.lease_ttl))
+    WHEN ask.mark < 0
+    THEN pg_catalog.format('mark is %s, and must not be negative.', ask.mark)
+    WHEN ask.clock NOT BETWEEN timestamptz '1970-01-01 00:00:00+00' AND timestamptz '3000-01-01 00:00:00+00'
     THEN 'clock is not between the years 1970 and 3000.'
-    WHEN clock_offset NOT BETWEEN interval '-1000 years' AND interval '1000 years'
+    WHEN ask.clock_offset NOT BETWEEN interval '-1000 years' AND interval '1000 years'
     THEN 'clock_offset is more than 1000 years.'
+    WHEN ask.seen < 0 OR ask.renewals < 0
+    THEN 'seen and renewals must not be negative.'
 END;
 
-COMMENT ON FUNCTION snowflake_nodes_fault(uuid, text, integer, interval, bigint, timestamptz, interval, text) IS
+COMMENT ON FUNCTION snowflake_nodes_fault(snowflake_node_request) IS
 'what is wrong with the arguments of snowflake_lease_node; null when nothing is';
 
-REVOKE ALL ON FUNCTION snowflake_nodes_fault(uuid, text, integer, interval, bigint, timestamptz, interval, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_fault(snowflake_node_request) FROM PUBLIC;
+
+-- Times as in marks.  Two constants are here too: IDs that a lease allows have
+-- times up to 10 s past its end, since no more is granted.  So what the registry
+-- forgot is below the end of a closing plus 10 s.
+CREATE FUNCTION snowflake_nodes_limit(until timestamptz)
+RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE WHEN until = timestamptz '-infinity' THEN 0
+            ELSE (extract(epoch FROM until + interval '10 s') * 1000000.0)::bigint END;
+
+COMMENT ON FUNCTION snowflake_nodes_limit(timestamptz) IS
+'the time, in microseconds since 1970, that IDs are below whose lease ends at the given time';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_limit(timestamptz) FROM PUBLIC;
+
+-- How long the registry closes: all leases that may have been given out are over
+-- by then.
+CREATE FUNCTION snowflake_nodes_longest(lease_ttl interval)
+RETURNS interval
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN greatest((SELECT max(l.lease_ttl) FROM @extschema@.snowflake_node_lease AS l),
+                    least(snowflake_nodes_longest.lease_ttl, interval '1 day'),
+                    interval '10 s');
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_longest(interval) IS
+'the longest of the given lease and of those on record';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_longest(interval) FROM PUBLIC;
+
+--
+-- Come to a place, or be started again, or stay.  Locks the row of the place.
+-- In another place than before, after a promotion or a restore, the last claims
+-- may be missing, so the registry closes.  Started again in the same place, or on
+-- another timeline where its operator says that nothing is lost, it is on its
+-- guard.
+--
+CREATE FUNCTION snowflake_nodes_arrive(at timestamptz, here text, started timestamptz, lease_ttl interval)
+RETURNS snowflake_node_place
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r @extschema@.snowflake_node_place;
+    until timestamptz := at + @extschema@.snowflake_nodes_longest(lease_ttl);
+    moved boolean;
+BEGIN
+    INSERT INTO @extschema@.snowflake_node_place AS p (place, closed_until, started_at)
+    VALUES (here,
+            CASE WHEN EXISTS (SELECT FROM @extschema@.snowflake_node_lease) THEN until ELSE '-infinity' END,
+            started)
+    ON CONFLICT (only_row) DO NOTHING;
+
+    SELECT p.* INTO STRICT r FROM @extschema@.snowflake_node_place AS p FOR UPDATE;
+
+    -- a guard that nobody ended: lost claims may have issued that far
+    IF r.guarded_until > '-infinity' AND r.guarded_until <= at THEN
+        r.closed_until := greatest(r.closed_until, r.guarded_until);
+        r.guarded_until := '-infinity';
+    ELSIF r.place = here AND r.started_at = started THEN
+        RETURN r;
+    END IF;
+
+    IF r.place <> here OR r.started_at <> started THEN
+        moved := r.place <> here
+                 AND NOT (r.loses_nothing
+                          AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
+        IF moved THEN
+            r.closed_until := greatest(r.closed_until, until);
+        ELSIF r.changes > 0 OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease) THEN
+            r.guarded_until := greatest(r.guarded_until, until);
+        END IF;
+        r.is_proved := false;
+        r.place := here;
+        r.started_at := started;
+        r.changes := least(r.changes, 9223372036854775806) + 1;
+    END IF;
+
+    UPDATE @extschema@.snowflake_node_place AS p
+    SET place = r.place, closed_until = r.closed_until, changes = r.changes, started_at = r.started_at,
+        guarded_until = r.guarded_until, is_proved = r.is_proved;
+    RETURN r;
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_arrive(timestamptz, text, timestamptz, interval) IS
+'closes the registry in another place than before, and puts it on its guard when it was started again';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_arrive(timestamptz, text, timestamptz, interval) FROM PUBLIC;
+
+-- The row of the server that asks: the token decides, or that of its start
+-- before, as the same instance.
+CREATE FUNCTION snowflake_nodes_own(ask snowflake_node_request)
+RETURNS snowflake_node_lease
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    l @extschema@.snowflake_node_lease;
+BEGIN
+    SELECT o.* INTO l FROM @extschema@.snowflake_node_lease AS o WHERE o.token = ask.token;
+    IF NOT FOUND THEN
+        SELECT o.* INTO l FROM @extschema@.snowflake_node_lease AS o
+        WHERE o.token = ask.held_token AND o.instance = ask.instance AND o.instance <> '';
+    END IF;
+    RETURN l;
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_own(snowflake_node_request) IS
+'the lease of the server that asks, if it has one';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_own(snowflake_node_request) FROM PUBLIC;
+
+--
+-- Compare what the server was told with the record, whose row "r" is locked.  A
+-- server that has seen more shows that the record has lost something: close.
+-- One whose lease runs, and that has seen no more, shows that it has lost nothing
+-- of what that server has seen.
+--
+CREATE FUNCTION snowflake_nodes_compare(at timestamptz, ask snowflake_node_request, r snowflake_node_place)
+RETURNS snowflake_node_place
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    l @extschema@.snowflake_node_lease := @extschema@.snowflake_nodes_own(ask);
+BEGIN
+    IF ask.seen > r.changes OR ask.renewals > l.renewals THEN
+        r.closed_until := greatest(r.closed_until, at + @extschema@.snowflake_nodes_longest(ask.lease_ttl));
+        r.guarded_until := '-infinity';
+        r.changes := least(greatest(r.changes, ask.seen), 9223372036854775806) + 1;
+        -- once for each that is ahead, and not at all its requests
+        UPDATE @extschema@.snowflake_node_lease AS o
+        SET renewals = ask.renewals
+        WHERE o.node = l.node AND o.renewals < ask.renewals;
+    ELSIF r.guarded_until > at AND NOT r.is_proved AND ask.seen IS NOT NULL AND ask.renewals <= l.renewals
+          AND (l.expires_at >= at OR l.node = ask.held AND ask.remaining > interval '0') THEN
+        r.is_proved := true;
+    ELSIF r.guarded_until > at AND r.is_proved AND NOT @extschema@.snowflake_nodes_awaited(at, r) THEN
+        r.guarded_until := '-infinity';
+    ELSE
+        RETURN r;
+    END IF;
+
+    UPDATE @extschema@.snowflake_node_place AS p
+    SET closed_until = r.closed_until, changes = r.changes, guarded_until = r.guarded_until,
+        is_proved = r.is_proved;
+    RETURN r;
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request, snowflake_node_place) IS
+'closes the registry when a server has seen more than is on record, and ends its guard when it has lost nothing';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request, snowflake_node_place) FROM PUBLIC;
+
+CREATE FUNCTION snowflake_nodes_awaited(at timestamptz, r snowflake_node_place)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS l
+                   WHERE l.started_at <> r.started_at AND l.expires_at >= at);
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_awaited(timestamptz, snowflake_node_place) IS
+'whether a lease runs that was not renewed since the registry was started';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_awaited(timestamptz, snowflake_node_place) FROM PUBLIC;
+
+--
+-- Renew: a new version of one row.  The token is looked at again when the row
+-- has changed while waiting for it.
+--
+-- What has expired but was not given to anybody else is renewed too, under the
+-- lock of claims ("is_locked").  While closed, somebody else may have got what
+-- expired, but not what still runs by the clock of the server; after it, that
+-- may have been and is over: then there is a floor.  While guarded, what runs by
+-- the record is the server's as well.
+--
+CREATE FUNCTION snowflake_nodes_renew(at timestamptz, ask snowflake_node_request, r snowflake_node_place, is_locked boolean)
+RETURNS snowflake_node_lease
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own @extschema@.snowflake_node_lease := @extschema@.snowflake_nodes_own(ask);
+    l @extschema@.snowflake_node_lease;
+    is_shut boolean := r.closed_until > at OR r.guarded_until > at;
+    is_closed boolean := r.closed_until > at;
+BEGIN
+    IF own.node IS NULL
+       OR own.layout <> ask.layout
+          AND EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
+                      WHERE p.node <> own.node AND p.expires_at >= at AND p.layout <> ask.layout) THEN
+        RETURN NULL;
+    END IF;
+
+    UPDATE @extschema@.snowflake_node_lease AS o
+    SET token = ask.token,
+        instance = ask.instance,
+        host = ask.host,
+        port = ask.port,
+        address = inet_client_addr(),
+        system_identifier = ask.system_identifier,
+        layout = ask.layout,
+        renewed_at = at,
+        expires_at = greatest(o.expires_at, at + ask.lease_ttl),
+        lease_ttl = ask.lease_ttl,
+        floor = CASE WHEN o.expires_at < at AND r.closed_until BETWEEN o.renewed_at AND at
+                     THEN greatest(o.floor, @extschema@.snowflake_nodes_limit(r.closed_until))
+                     ELSE o.floor END,
+        mark = greatest(o.mark, least(ask.mark, @extschema@.snowflake_nodes_limit(at + ask.lease_ttl))),
+        clock_offset = coalesce(ask.clock_offset, ask.clock - at),
+        renewals = least(o.renewals, 9223372036854775806) + 1,
+        max_node = ask.max_node,
+        started_at = r.started_at
+    WHERE o.node = own.node
+      AND o.token = own.token
+      AND o.node <= ask.max_node
+      AND (ask.renewals IS NULL OR ask.renewals <= o.renewals)
+      AND (o.expires_at >= at AND NOT is_closed
+           OR o.node = ask.held AND ask.remaining > interval '0'
+           OR is_locked AND NOT is_shut)
+    RETURNING o.* INTO l;
+    RETURN l;
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request, snowflake_node_place, boolean) IS
+'renews the lease of the server that asks';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request, snowflake_node_place, boolean) FROM PUBLIC;
+
+--
+-- Claim, under the lock of the row "r": so claims come one after the other.  A
+-- number that nobody had yet, or whose lease has run out here and whose mark is
+-- past by the clock of the claimant, so that two clocks have to agree: the one
+-- that the server had last, else the lowest.  While closed or guarded only the
+-- former, if its lease still runs: then the claim was lost.
+--
+CREATE FUNCTION snowflake_nodes_claim(at timestamptz, ask snowflake_node_request, r snowflake_node_place)
+RETURNS snowflake_node_lease
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    l @extschema@.snowflake_node_lease;
+    is_shut boolean := r.closed_until > at OR r.guarded_until > at;
+BEGIN
+    IF ask.mark > @extschema@.snowflake_nodes_limit(at + ask.lease_ttl)
+       OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
+                  WHERE p.token = ask.token OR p.layout <> ask.layout AND p.expires_at >= at) THEN
+        RETURN NULL;
+    END IF;
+
+    INSERT INTO @extschema@.snowflake_node_lease AS o (node, token, instance, host, port, address,
+        system_identifier, layout, claimed_at, renewed_at, expires_at, lease_ttl, floor, mark,
+        clock_offset, renewals, max_node, started_at)
+    SELECT c.node, ask.token, ask.instance, ask.host, ask.port, inet_client_addr(),
+        ask.system_identifier, ask.layout, at, at, at + ask.lease_ttl, ask.lease_ttl,
+        -- lost claims may have issued that far
+        CASE WHEN is_shut THEN 0 ELSE @extschema@.snowflake_nodes_limit(r.closed_until) END,
+        ask.mark, coalesce(ask.clock_offset, ask.clock - at), 1, ask.max_node, r.started_at
+    FROM (SELECT ask.held
+          UNION ALL
+          SELECT generate_series(0, (SELECT count(*)::integer FROM @extschema@.snowflake_node_lease))) AS c (node)
+    WHERE c.node BETWEEN 0 AND ask.max_node
+      AND NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
+                      WHERE p.node = c.node
+                        AND (p.expires_at >= at
+                             OR to_timestamp(p.mark / 1000000::float8) > ask.clock AND NOT is_shut))
+      AND (c.node = ask.held AND ask.remaining > interval '0' OR NOT is_shut)
+    ORDER BY c.node IS DISTINCT FROM ask.held, c.node
+    LIMIT 1
+    ON CONFLICT ON CONSTRAINT snowflake_node_lease_pkey DO UPDATE
+        SET (token, instance, host, port, address, system_identifier, layout, claimed_at, renewed_at,
+             expires_at, lease_ttl, floor, mark, clock_offset, renewals, max_node, started_at)
+            = (excluded.token, excluded.instance, excluded.host, excluded.port, excluded.address,
+               excluded.system_identifier, excluded.layout, excluded.claimed_at, excluded.renewed_at,
+               excluded.expires_at, excluded.lease_ttl, greatest(o.mark, excluded.floor),
+               greatest(o.mark, excluded.mark), excluded.clock_offset,
+               least(o.renewals, 9223372036854775806) + 1, excluded.max_node, excluded.started_at)
+        -- unless its holder has renewed it just now
+        WHERE o.expires_at < at
+    RETURNING o.* INTO l;
+
+    IF FOUND THEN
+        UPDATE @extschema@.snowflake_node_place AS p
+        SET changes = least(p.changes, 9223372036854775806) + 1;
+    END IF;
+    RETURN l;
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request, snowflake_node_place) IS
+'gives a node number to the server that asks';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request, snowflake_node_place) FROM PUBLIC;
+
+-- Who has the numbers that the server cannot have: of those with another layout,
+-- or all.
+CREATE FUNCTION snowflake_nodes_holders(at timestamptz, ask snowflake_node_request, strangers boolean)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT format('The holders are %s%s.',
+                string_agg(format('%s:%s (node %s, %slast seen %s)', coalesce(h.host, '?'), h.port, h.node,
+                                  CASE WHEN strangers THEN format('"%s", ', h.layout) END,
+                                  to_char(h.renewed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')),
+                           ', ' ORDER BY h.node) FILTER (WHERE h.place <= 20),
+                CASE WHEN count(*) > 20 THEN format(' and %s more', count(*) - 20) END)
+            FROM (SELECT l.*, row_number() OVER (ORDER BY l.node) AS place
+                  FROM @extschema@.snowflake_node_lease AS l
+                  WHERE CASE WHEN strangers THEN l.layout <> ask.layout AND l.expires_at >= at
+                             ELSE l.node <= ask.max_node END) AS h);
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_request, boolean) IS
+'the servers that have the node numbers, for a message';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_request, boolean) FROM PUBLIC;
+
+-- Why a server got nothing.
+CREATE FUNCTION snowflake_nodes_refuse(
+    at timestamptz,
+    ask snowflake_node_request,
+    r snowflake_node_place,
+    OUT refusal text,
+    OUT refusal_passes boolean,
+    OUT refusal_detail text,
+    OUT refusal_hint text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    until timestamptz := greatest(r.closed_until, r.guarded_until);
+    taken bigint;
+BEGIN
+    refusal_passes := false;
+    refusal_detail := @extschema@.snowflake_nodes_fault(ask);
+    IF refusal_detail IS NOT NULL THEN
+        refusal := 'invalid request for a node number';
+        RETURN;
+    END IF;
+
+    IF ask.mark > @extschema@.snowflake_nodes_limit(at + ask.lease_ttl)
+       AND (@extschema@.snowflake_nodes_own(ask)).token IS DISTINCT FROM ask.token THEN
+        refusal := 'the server is too far ahead of the registry''s clock to get a node number';
+        IF ask.clock > at + interval '10 s' THEN
+            refusal_detail := format('The server''s clock is %s s ahead of the registry''s; at most 10 s are allowed.',
+                                     round(extract(epoch FROM ask.clock - at), 1));
+            refusal_hint := 'Set the clocks of the server and of the registry right.';
+        ELSE
+            refusal_detail := format('The latest ID of the server is %s s ahead of the registry''s clock; at most 10 s are allowed.',
+                                     round(extract(epoch FROM to_timestamp(ask.mark / 1000000::float8) - ask.lease_ttl - at), 1));
+            refusal_hint := 'Set the clocks of the server and of the registry right, or wait for that time to pass.';
+        END IF;
+        RETURN;
+    END IF;
+
+    IF until > at THEN
+        refusal := format('the registry gives out no node numbers until %s',
+                          to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'));
+        refusal_passes := true;
+        IF r.closed_until > at THEN
+            refusal_detail := 'It was promoted or restored, and may have lost the last leases that it gave out. Until then a server keeps its number only while its lease has not run out.';
+            refusal_hint := 'Wait until then.';
+        ELSE
+            refusal_detail := 'It was started again, and waits for the servers that hold numbers to show that it has lost nothing. Until then servers only keep the numbers that they have.';
+            refusal_hint := 'Wait until then, or until all these servers have renewed their leases.';
+        END IF;
+        RETURN;
+    END IF;
+
+    IF EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
+               WHERE p.token <> ask.token AND p.layout <> ask.layout AND p.expires_at >= at) THEN
+        refusal := 'servers with another layout have node numbers of the registry';
+        refusal_detail := @extschema@.snowflake_nodes_holders(at, ask, true);
+        refusal_hint := 'Give all servers of a registry the same layout and epoch.';
+        RETURN;
+    END IF;
+
+    taken := (SELECT count(*) FROM @extschema@.snowflake_node_lease AS p
+              WHERE p.node <= ask.max_node
+                AND (p.expires_at >= at OR to_timestamp(p.mark / 1000000::float8) > ask.clock));
+    IF taken > ask.max_node THEN
+        refusal := format('all %s node numbers are taken', taken);
+        refusal_detail := @extschema@.snowflake_nodes_holders(at, ask, false);
+        refusal_hint := 'Wait until a lease has run out. If a server is stopped for good, end its lease with snowflake_release_node(node, issued_until) in the registry.';
+        RETURN;
+    END IF;
+
+    refusal := 'another request came first';
+    refusal_passes := true;
+    refusal_detail := 'The other request was by the holder of the free node number, or by this server itself.';
+    refusal_hint := 'Ask again.';
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request, snowflake_node_place) IS
+'why a server was given no node number';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request, snowflake_node_place) FROM PUBLIC;
+
+--
+-- The whole of a request, whatever the state.  A server whose lease runs is
+-- served without the lock of the place, when nothing is to be changed there.
+--
+CREATE FUNCTION snowflake_nodes_serve(at timestamptz, here text, started timestamptz, ask snowflake_node_request)
+RETURNS snowflake_node_answer
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r @extschema@.snowflake_node_place;
+    l @extschema@.snowflake_node_lease;
+    a @extschema@.snowflake_node_answer;
+    is_valid boolean := @extschema@.snowflake_nodes_fault(ask) IS NULL;
+BEGIN
+    SELECT p.* INTO r FROM @extschema@.snowflake_node_place AS p;
+    IF is_valid AND r.place = here AND r.started_at = started AND coalesce(ask.seen, 0) <= r.changes
+       AND (r.guarded_until = '-infinity'
+            OR r.guarded_until > at AND r.is_proved AND @extschema@.snowflake_nodes_awaited(at, r)) THEN
+        l := @extschema@.snowflake_nodes_renew(at, ask, r, false);
+    END IF;
+
+    IF is_valid AND l.node IS NULL THEN
+        r := @extschema@.snowflake_nodes_arrive(at, here, started, ask.lease_ttl);
+        r := @extschema@.snowflake_nodes_compare(at, ask, r);
+        l := @extschema@.snowflake_nodes_renew(at, ask, r, true);
+        IF l.node IS NULL THEN
+            l := @extschema@.snowflake_nodes_claim(at, ask, r);
+        END IF;
+        -- a claim counts as a change
+        r.changes := (SELECT p.changes FROM @extschema@.snowflake_node_place AS p);
+    END IF;
+
+    a.node := l.node;
+    a.floor := l.floor;
+    a.granted := l.mark;
+    a.registry_clock := at;
+    a.timeline := substring(here FROM '^[^/]*/[^/]*');
+    a.changes := r.changes;
+    a.renewals := l.renewals;
+    IF l.node IS NULL THEN
+        SELECT f.* INTO a.refusal, a.refusal_passes, a.refusal_detail, a.refusal_hint
+        FROM @extschema@.snowflake_nodes_refuse(at, ask, r) AS f;
+    END IF;
+    IF ask.wants_peers AND is_valid THEN
+        SELECT count(*) FILTER (WHERE p.expires_at >= at AND p.token <> ask.token),
+               percentile_cont(0.5) WITHIN GROUP (ORDER BY p.clock_offset)
+                   FILTER (WHERE p.expires_at >= at AND p.token <> ask.token),
+               ask.max_node::bigint + 1 - count(*) FILTER (WHERE p.node <= ask.max_node
+                   AND (p.expires_at >= at OR to_timestamp(p.mark / 1000000::float8) > at))
+        INTO a.peers, a.peers_offset, a.free
+        FROM @extschema@.snowflake_node_lease AS p;
+    END IF;
+    RETURN a;
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request) IS
+'what snowflake_lease_node does, at a time and in a place';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request) FROM PUBLIC;
 
 --
 -- Renew the lease of a node number, or claim one.  The server that calls this
@@ -134,23 +654,32 @@ REVOKE ALL ON FUNCTION snowflake_nodes_fault(uuid, text, integer, interval, bigi
 --   clock         the server's clock when it sent this
 --   clock_offset  that clock minus the one here, as last measured; null: not
 --                 yet, so it is taken from "clock"
+--   seen          the most changes that this registry ever told it of; null:
+--                 none
+--   renewals      of the last answer that counted, for the row of one of the
+--                 tokens; null: none
+--   wants_peers   whether to look at all leases for the answer
 --
 -- The answer:
 --
 --   node          the number; null when refused, and then three texts say why
 --   floor         issue no ID with this number that has an earlier time; it
 --                 stays for as long as the server keeps the number
---   granted       the mark: nor one that is not below this
+--   granted       the mark: nor one that is not below this.  At most the lease
+--                 and 10 s from now, if no more was granted before
 --   registry_clock  when the request arrived
 --   peers, peers_offset  servers with live leases beside this one, and the
 --                 median of their clock_offset: one clock that is far off
 --                 would take the mean with it
 --   timeline      the registry's system identifier and timeline
+--   changes       claims, releases, and arrivals at a place, up to now
+--   renewals      of the lease
+--   free          numbers that could be claimed now
+--   refusal_passes  whether the reason goes away by itself
 --
--- Being VOLATILE, it takes a new snapshot for each statement: what is below
--- the lock sees what was committed while waiting for it.  (In a transaction
+-- Being VOLATILE, the functions take a new snapshot for each statement: what is
+-- below a lock sees what was committed while waiting for it.  (In a transaction
 -- that is REPEATABLE READ it does not, and ends with a serialization failure.)
--- That snowflake_node_place has but one row, the planner learns from LIMIT 1.
 --
 CREATE FUNCTION snowflake_lease_node(
     token uuid,
@@ -167,236 +696,112 @@ CREATE FUNCTION snowflake_lease_node(
     host text,
     port integer,
     system_identifier bigint,
-    OUT node integer,
-    OUT floor bigint,
-    OUT granted bigint,
-    OUT registry_clock timestamptz,
-    OUT peers integer,
-    OUT peers_offset interval,
-    OUT timeline text,
-    OUT refusal text,
-    OUT refusal_detail text,
-    OUT refusal_hint text)
-LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
-BEGIN ATOMIC
-    -- An answer counts once it is committed, so that has to be durable.
-    SELECT pg_catalog.set_config('synchronous_commit', 'on', true)
-    WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local');
+    seen bigint DEFAULT NULL,
+    renewals bigint DEFAULT NULL,
+    wants_peers boolean DEFAULT false)
+RETURNS snowflake_node_answer
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- planning would cost more than all else
+SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+    -- what is told counts once it is committed, so that has to be durable
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    RETURN @extschema@.snowflake_nodes_serve(
+        statement_timestamp(), @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(),
+        ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
+            layout, host, port, system_identifier, seen, renewals, wants_peers)::@extschema@.snowflake_node_request);
+END $$;
 
-    -- In another place than before, after a promotion or a restore, the last
-    -- claims may be missing.  Close until all leases that may have been given
-    -- out have run out.
-    INSERT INTO snowflake_node_place AS r (place, closed_until)
-    SELECT p.place,
-        CASE WHEN EXISTS (SELECT FROM snowflake_node_lease) OR EXISTS (SELECT FROM snowflake_node_place)
-             THEN pg_catalog.statement_timestamp()
-                  + greatest((SELECT pg_catalog.max(l.lease_ttl) FROM snowflake_node_lease AS l),
-                             least(snowflake_lease_node.lease_ttl, interval '1 day'),
-                             interval '10 s')
-             ELSE timestamptz '-infinity' END
-    FROM (SELECT snowflake_nodes_here()) AS p (place)
-    WHERE NOT EXISTS (SELECT FROM snowflake_node_place AS r WHERE r.place = p.place)
-    ON CONFLICT (only_row) DO UPDATE
-        SET place = excluded.place,
-            closed_until = greatest(r.closed_until, excluded.closed_until)
-        WHERE r.place <> excluded.place;
-
-    -- Renew, also what has expired but was not given to anybody else.  The
-    -- token decides, and is looked at again when the row has changed while
-    -- waiting for it.  While closed, somebody else may have got what expired,
-    -- but not what still runs; after it, that may have been and is over.
-    UPDATE snowflake_node_lease AS l
-    SET token = snowflake_lease_node.token,
-        instance = snowflake_lease_node.instance,
-        host = snowflake_lease_node.host,
-        port = snowflake_lease_node.port,
-        address = pg_catalog.inet_client_addr(),
-        system_identifier = snowflake_lease_node.system_identifier,
-        layout = snowflake_lease_node.layout,
-        renewed_at = pg_catalog.statement_timestamp(),
-        expires_at = greatest(l.expires_at, pg_catalog.statement_timestamp() + snowflake_lease_node.lease_ttl),
-        lease_ttl = snowflake_lease_node.lease_ttl,
-        floor = greatest(l.floor,
-            (SELECT (extract(epoch FROM r.closed_until + interval '10 s') * 1000000.0)::bigint
-             FROM snowflake_node_place AS r
-             WHERE r.closed_until BETWEEN l.renewed_at AND pg_catalog.statement_timestamp()
-               AND l.expires_at < pg_catalog.statement_timestamp())),
-        mark = greatest(l.mark, snowflake_lease_node.mark),
-        clock_offset = coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
-    WHERE (l.token = snowflake_lease_node.token
-           OR l.token = held_token AND l.instance = snowflake_lease_node.instance AND l.instance <> '')
-      AND snowflake_nodes_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
-              snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
-              snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
-      AND l.node <= max_node
-      AND (l.node = held AND remaining > interval '0'
-           OR NOT EXISTS (SELECT FROM snowflake_node_place AS r
-                          WHERE r.closed_until > pg_catalog.statement_timestamp()))
-      AND (l.layout = snowflake_lease_node.layout
-           OR NOT EXISTS (SELECT FROM snowflake_node_lease AS p
-                          WHERE p.node <> l.node
-                            AND p.expires_at >= pg_catalog.statement_timestamp()
-                            AND p.layout <> snowflake_lease_node.layout));
-
-    -- Claims come one after the other, by a lock that nobody else can take.
-    SELECT FROM snowflake_node_place
-    WHERE NOT EXISTS (SELECT FROM snowflake_node_lease AS l WHERE l.token = snowflake_lease_node.token)
-    FOR UPDATE;
-
-    -- Claim a number that nobody had yet, or whose lease has run out here and
-    -- whose mark is past by the clock of the claimant, so that two clocks have
-    -- to agree: the one that the server had last, else the lowest.  While closed
-    -- only the former, if its lease still runs: then the claim was lost.
-    INSERT INTO snowflake_node_lease AS l (node, token, instance, host, port, address, system_identifier,
-        layout, claimed_at, renewed_at, expires_at, lease_ttl, floor, mark, clock_offset)
-    SELECT c.node, snowflake_lease_node.token, snowflake_lease_node.instance,
-        snowflake_lease_node.host, snowflake_lease_node.port, pg_catalog.inet_client_addr(),
-        snowflake_lease_node.system_identifier, snowflake_lease_node.layout,
-        pg_catalog.statement_timestamp(), pg_catalog.statement_timestamp(),
-        pg_catalog.statement_timestamp() + snowflake_lease_node.lease_ttl, snowflake_lease_node.lease_ttl,
-        -- lost claims may have issued that far
-        CASE WHEN r.closed_until > pg_catalog.statement_timestamp()
-                  OR r.closed_until = timestamptz '-infinity'
-             THEN 0::bigint
-             ELSE (extract(epoch FROM r.closed_until + interval '10 s') * 1000000.0)::bigint END,
-        snowflake_lease_node.mark,
-        coalesce(snowflake_lease_node.clock_offset, clock - pg_catalog.statement_timestamp())
-    FROM (SELECT r.closed_until FROM snowflake_node_place AS r LIMIT 1) AS r,
-        (SELECT held
-         UNION ALL
-         SELECT pg_catalog.generate_series(0, (SELECT pg_catalog.count(*)::integer FROM snowflake_node_lease))) AS c (node)
-    WHERE snowflake_nodes_fault(snowflake_lease_node.token, snowflake_lease_node.instance, max_node,
-              snowflake_lease_node.lease_ttl, snowflake_lease_node.mark, clock,
-              snowflake_lease_node.clock_offset, snowflake_lease_node.layout) IS NULL
-      AND c.node BETWEEN 0 AND max_node
-      AND NOT EXISTS (SELECT FROM snowflake_node_lease AS p
-                      WHERE p.token = snowflake_lease_node.token
-                         OR p.layout <> snowflake_lease_node.layout
-                            AND p.expires_at >= pg_catalog.statement_timestamp())
-      AND NOT EXISTS (SELECT FROM snowflake_node_lease AS p
-                      WHERE p.node = c.node
-                        AND (p.expires_at >= pg_catalog.statement_timestamp()
-                             OR pg_catalog.to_timestamp(p.mark::float8 / 1000000::float8) > clock
-                                AND r.closed_until <= pg_catalog.statement_timestamp()))
-      AND (c.node = held AND remaining > interval '0'
-           OR r.closed_until <= pg_catalog.statement_timestamp())
-    ORDER BY c.node IS DISTINCT FROM held, c.node
-    LIMIT 1
-    ON CONFLICT (node) DO UPDATE
-        SET (token, instance, host, port, address, system_identifier, layout, claimed_at,
-             renewed_at, expires_at, lease_ttl, floor, mark, clock_offset)
-            = (excluded.token, excluded.instance, excluded.host, excluded.port, excluded.address,
-               excluded.system_identifier, excluded.layout, excluded.claimed_at, excluded.renewed_at,
-               excluded.expires_at, excluded.lease_ttl, greatest(l.mark, excluded.floor),
-               greatest(l.mark, excluded.mark), excluded.clock_offset)
-        -- unless its holder has renewed it just now
-        WHERE l.expires_at < pg_catalog.statement_timestamp();
-
-    -- The answer: what this call has written, or why it has written nothing.
-    SELECT l.node, l.floor, l.mark, pg_catalog.statement_timestamp(), p.peers, p.peers_offset, r.timeline,
-        CASE WHEN l.node IS NOT NULL THEN NULL
-             WHEN r.fault IS NOT NULL THEN 'invalid request for a node number'
-             WHEN r.closed THEN pg_catalog.format('the registry gives out no node numbers until %s',
-                 pg_catalog.to_char(r.closed_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'))
-             WHEN p.strangers > 0 THEN 'servers with another layout have node numbers of the registry'
-             WHEN p.taken > max_node THEN pg_catalog.format('all %s node numbers are taken', p.taken)
-             ELSE 'another request came first' END,
-        CASE WHEN l.node IS NOT NULL THEN NULL
-             WHEN r.fault IS NOT NULL THEN r.fault
-             WHEN r.closed THEN 'It was promoted or restored, and may have lost the last leases that it gave out. Until then a server keeps its number only while its lease has not run out.'
-             WHEN p.strangers > 0 OR p.taken > max_node THEN
-                 (SELECT pg_catalog.format('The holders are %s%s.',
-                      pg_catalog.string_agg(pg_catalog.format('%s:%s (node %s, %slast seen %s)',
-                          coalesce(h.host, '?'), h.port, h.node,
-                          CASE WHEN p.strangers > 0 THEN pg_catalog.format('"%s", ', h.layout) END,
-                          pg_catalog.to_char(h.renewed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')),
-                          ', '::text ORDER BY h.node) FILTER (WHERE h.place <= 20),
-                      CASE WHEN pg_catalog.count(*) > 20
-                           THEN pg_catalog.format(' and %s more', pg_catalog.count(*) - 20) END)
-                  FROM (SELECT h.node, h.host, h.port, h.layout, h.renewed_at,
-                            pg_catalog.row_number() OVER (ORDER BY h.node) AS place
-                        FROM snowflake_node_lease AS h
-                        WHERE CASE WHEN p.strangers > 0
-                                   THEN h.layout <> snowflake_lease_node.layout
-                                        AND h.expires_at >= pg_catalog.statement_timestamp()
-                                   ELSE h.node <= max_node END) AS h)
-             ELSE 'The other request was by the holder of the free node number, or by this server itself.' END,
-        CASE WHEN l.node IS NOT NULL OR r.fault IS NOT NULL THEN NULL
-             WHEN r.closed THEN 'Wait until then.'
-             WHEN p.strangers > 0 THEN 'Give all servers of a registry the same layout and epoch.'
-             WHEN p.taken > max_node THEN 'Wait until a lease has run out. If a server is stopped for good, end its lease with snowflake_release_node(node, issued_until) in the registry.'
-             ELSE 'Ask again.' END
-    FROM (SELECT r.closed_until, r.closed_until > pg_catalog.statement_timestamp(),
-              snowflake_nodes_fault(token, instance, max_node, lease_ttl, mark, clock, clock_offset, layout),
-              snowflake_nodes_timeline()
-          FROM snowflake_node_place AS r
-          LIMIT 1) AS r (closed_until, closed, fault, timeline)
-    CROSS JOIN
-         (SELECT pg_catalog.count(*) FILTER (WHERE p.peer)::integer,
-              pg_catalog.percentile_cont(0.5) WITHIN GROUP (ORDER BY p.clock_offset) FILTER (WHERE p.peer),
-              pg_catalog.count(*) FILTER (WHERE p.peer AND p.layout <> snowflake_lease_node.layout),
-              pg_catalog.count(*) FILTER (WHERE p.taken)
-          FROM (SELECT p.clock_offset, p.layout,
-                    p.token <> snowflake_lease_node.token
-                    AND p.expires_at >= pg_catalog.statement_timestamp() AS peer,
-                    p.node <= max_node
-                    AND (p.expires_at >= pg_catalog.statement_timestamp()
-                         OR pg_catalog.to_timestamp(p.mark::float8 / 1000000::float8) > clock) AS taken
-                FROM snowflake_node_lease AS p) AS p) AS p (peers, peers_offset, strangers, taken)
-    LEFT JOIN snowflake_node_lease AS l
-         ON l.token = snowflake_lease_node.token AND l.renewed_at = pg_catalog.statement_timestamp();
-END;
-
-COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) IS
+COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) IS
 'called by a server to renew the lease of its node number, or to claim one';
 
-REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) FROM PUBLIC;
 
 -- For where the registry was promoted and has lost nothing, as only
 -- synchronous standbys are promoted: it need not close.
-CREATE FUNCTION snowflake_open_nodes()
+CREATE FUNCTION snowflake_nodes_open(at timestamptz, here text, started timestamptz, always boolean)
 RETURNS boolean
-LANGUAGE sql VOLATILE PARALLEL UNSAFE SECURITY DEFINER
-BEGIN ATOMIC
-    WITH opened AS (
-        UPDATE snowflake_node_place AS r
-        SET place = p.place,
-            closed_until = least(r.closed_until, pg_catalog.statement_timestamp() - interval '10 s')
-        FROM (SELECT snowflake_nodes_here()) AS p (place)
-        WHERE r.place <> p.place OR r.closed_until > pg_catalog.statement_timestamp()
-        RETURNING r.place)
-    SELECT EXISTS (SELECT FROM opened);
-END;
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r @extschema@.snowflake_node_place := @extschema@.snowflake_nodes_arrive(at, here, started, interval '10 s');
+BEGIN
+    UPDATE @extschema@.snowflake_node_place AS p
+    SET closed_until = CASE WHEN p.closed_until > at THEN at - interval '10 s' ELSE p.closed_until END,
+        guarded_until = '-infinity',
+        loses_nothing = coalesce(always, p.loses_nothing);
+    RETURN r.closed_until > at OR r.guarded_until > at;
+END $$;
 
-COMMENT ON FUNCTION snowflake_open_nodes() IS
-'after a promotion that has lost no transaction: give out node numbers at once; false when the registry does so already';
+COMMENT ON FUNCTION snowflake_nodes_open(timestamptz, text, timestamptz, boolean) IS
+'what snowflake_open_nodes does, at a time and in a place';
 
-REVOKE ALL ON FUNCTION snowflake_open_nodes() FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_open(timestamptz, text, timestamptz, boolean) FROM PUBLIC;
+
+CREATE FUNCTION snowflake_open_nodes(always boolean DEFAULT NULL)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- what is told counts once it is committed, so that has to be durable
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    RETURN @extschema@.snowflake_nodes_open(
+        statement_timestamp(), @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(), always);
+END $$;
+
+COMMENT ON FUNCTION snowflake_open_nodes(boolean) IS
+'after a promotion or a restart that has lost no transaction: give out node numbers at once; with true, also do not close after promotions to come, with false do; if a lease was lost after all, two servers can get the same number and issue the same IDs; false when the registry was open already';
+
+REVOKE ALL ON FUNCTION snowflake_open_nodes(boolean) FROM PUBLIC;
 
 -- A server that still runs learns of it when it renews next, within seconds,
 -- and issues nothing more with the number.  Until then, and when it does not
 -- reach this registry, it may issue up to its mark.  So that stays, but when
 -- the caller knows better.
+CREATE FUNCTION snowflake_nodes_release(at timestamptz, node integer, issued_until timestamptz)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM @extschema@.snowflake_node_place AS p FOR UPDATE;
+    UPDATE @extschema@.snowflake_node_lease AS l
+    SET token = NULL,
+        expires_at = least(l.expires_at, at),
+        mark = CASE WHEN to_timestamp(l.mark / 1000000::float8) > issued_until
+                    THEN greatest((extract(epoch FROM greatest(issued_until, timestamptz '1970-01-01 00:00:00+00')) * 1000000.0)::bigint, l.floor)
+                    ELSE l.mark END
+    WHERE l.node = snowflake_nodes_release.node AND l.token IS NOT NULL;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE @extschema@.snowflake_node_place AS p
+    SET changes = least(p.changes, 9223372036854775806) + 1;
+    RETURN true;
+END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_release(timestamptz, integer, timestamptz) IS
+'what snowflake_release_node does, at a time';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_release(timestamptz, integer, timestamptz) FROM PUBLIC;
+
 CREATE FUNCTION snowflake_release_node(
     node integer,
     issued_until timestamptz DEFAULT 'infinity')
 RETURNS boolean
-LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
-BEGIN ATOMIC
-    SELECT pg_catalog.set_config('synchronous_commit', 'on', true)
-    WHERE pg_catalog.current_setting('synchronous_commit') IN ('off', 'local');
-
-    WITH released AS (
-        UPDATE snowflake_node_lease AS l
-        SET token = NULL,
-            expires_at = least(l.expires_at, pg_catalog.statement_timestamp()),
-            mark = CASE WHEN pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) > issued_until
-                        THEN greatest((extract(epoch FROM greatest(issued_until, timestamptz '1970-01-01 00:00:00+00')) * 1000000.0)::bigint, l.floor)
-                        ELSE l.mark END
-        WHERE l.node = snowflake_release_node.node AND l.token IS NOT NULL
-        RETURNING l.node)
-    SELECT EXISTS (SELECT FROM released);
-END;
+LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- what is told counts once it is committed, so that has to be durable
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    RETURN @extschema@.snowflake_nodes_release(statement_timestamp(), node, issued_until);
+END $$;
 
 COMMENT ON FUNCTION snowflake_release_node(integer, timestamptz) IS
 'end the lease of a node number; it is free when the time that its IDs may have is past, which is issued_until if the caller knows that they are not later; false when the number is not leased';
@@ -446,3 +851,36 @@ COMMENT ON COLUMN snowflake_nodes.free_from IS
 'when another server can get the number';
 
 GRANT SELECT ON snowflake_nodes TO pg_monitor;
+
+-- For alerts: to be seen by the same.
+CREATE VIEW snowflake_node_counts AS
+    SELECT t.total,
+           pg_catalog.count(*) FILTER (WHERE n.state = 'live') AS live,
+           pg_catalog.count(*) FILTER (WHERE n.state = 'expired') AS expired,
+           t.total - pg_catalog.count(*) FILTER (WHERE n.node < t.total AND n.free_from >= pg_catalog.statement_timestamp()) AS free,
+           pg_catalog.min(n.free_from) FILTER (WHERE n.node < t.total AND n.free_from >= pg_catalog.statement_timestamp()) AS next_free_at,
+           (SELECT pg_catalog.max(u.until)
+            FROM snowflake_node_place AS p, LATERAL (VALUES (p.closed_until), (p.guarded_until)) AS u (until)
+            WHERE u.until > pg_catalog.statement_timestamp()) AS closed_until
+    FROM (SELECT (SELECT l.max_node::bigint + 1 FROM snowflake_node_lease AS l
+                  ORDER BY l.renewed_at DESC, l.node LIMIT 1)) AS t (total)
+    LEFT JOIN snowflake_nodes AS n ON true
+    GROUP BY t.total;
+
+COMMENT ON VIEW snowflake_node_counts IS
+'one row: how many node numbers there are, are held, and are free';
+
+COMMENT ON COLUMN snowflake_node_counts.total IS
+'node numbers that there are, in the layout of the server that renewed last; null before the first';
+COMMENT ON COLUMN snowflake_node_counts.live IS
+'numbers whose lease runs';
+COMMENT ON COLUMN snowflake_node_counts.expired IS
+'numbers whose lease has run out, and that nobody else has claimed';
+COMMENT ON COLUMN snowflake_node_counts.free IS
+'numbers that another server can get now';
+COMMENT ON COLUMN snowflake_node_counts.next_free_at IS
+'when the next number is free, if no lease is renewed; null when all are';
+COMMENT ON COLUMN snowflake_node_counts.closed_until IS
+'until when the registry gives out no numbers, after it was promoted, restored or started again; null when it does';
+
+GRANT SELECT ON snowflake_node_counts TO pg_monitor;

@@ -40,7 +40,8 @@ CREATE FUNCTION ask(token integer, held integer DEFAULT NULL, held_token integer
                     ahead interval DEFAULT '0', layout text DEFAULT 'layout A',
                     instance text DEFAULT NULL, remaining interval DEFAULT NULL, OUT node integer, OUT floor bigint, OUT granted bigint,
                     OUT registry_clock timestamptz, OUT peers integer, OUT peers_offset interval, OUT timeline text,
-                    OUT refusal text, OUT refusal_detail text, OUT refusal_hint text)
+                    OUT changes bigint, OUT renewals bigint, OUT free integer,
+                    OUT refusal text, OUT refusal_passes boolean, OUT refusal_detail text, OUT refusal_hint text)
 BEGIN ATOMIC
     SELECT a.*
     FROM (SELECT clock_timestamp() + ahead AS clock) AS c, snowflake_lease_node(
@@ -48,7 +49,8 @@ BEGIN ATOMIC
         remaining => remaining, instance => coalesce(ask.instance, 'instance ' || ask.token), max_node => max_node,
         lease_ttl => ask.lease_ttl, mark => (extract(epoch FROM c.clock + ask.lease_ttl) * 1000000)::bigint,
         clock => c.clock, clock_offset => NULL, layout => ask.layout,
-        host => 'server' || ask.token, port => 5432, system_identifier => 7000000000000000000 + ask.token) AS a;
+        host => 'server' || ask.token, port => 5432, system_identifier => 7000000000000000000 + ask.token,
+        seen => NULL, renewals => NULL, wants_peers => true) AS a;
 END;
 -- times as they come to be here are not for comparing
 CREATE FUNCTION seen(text) RETURNS text
@@ -92,31 +94,7 @@ SELECT node, state, host, port, address IS NOT DISTINCT FROM inet_client_addr() 
        issues_until > expires_at AND free_from = issues_until AS ahead
 FROM snowflake_nodes ORDER BY node;
 
---
--- Releasing
---
-SELECT snowflake_release_node(1, statement_timestamp() + '10 s'), snowflake_release_node(1),
-       snowflake_release_node(4), snowflake_release_node(-1), snowflake_release_node(NULL),
-       snowflake_release_node(0, NULL);
-SELECT node, state, free_from - expires_at BETWEEN '10 s' AND '11 s' AS soon FROM snowflake_nodes WHERE state <> 'live';
-SELECT node, refusal FROM ask(2, held => 1);
--- not free until the clock is past the mark of the server that had it
-SELECT node, refusal FROM ask(5);
-SELECT mark AS floor FROM snowflake_node_lease WHERE node = 1 \gset
-SELECT node, floor = :floor AS floor, granted > :floor AS granted FROM ask(5, ahead => '12 s');
--- and so it remains, for as long as the server has it
-SELECT node, floor = :floor AS floor FROM ask(5, held => 1, ahead => '12 s');
--- where nobody knows better, it may have issued up to its mark
-SELECT snowflake_release_node(1);
-SELECT free_from = issues_until AND free_from > expires_at + '10 min' AS at_mark FROM snowflake_nodes WHERE node = 1;
--- never below what its last holder but one has issued
-SELECT node FROM ask(5, held => 1, ahead => '11 min');
-SELECT snowflake_release_node(1, '-infinity');
-SELECT mark = floor AS at_floor FROM snowflake_node_lease WHERE node = 1;
-
---
--- Expiry
---
+-- As if what was done for a number had been done earlier
 CREATE FUNCTION age(node integer, by interval) RETURNS void
 BEGIN ATOMIC
     UPDATE snowflake_node_lease AS l
@@ -124,6 +102,34 @@ BEGIN ATOMIC
         mark = mark - (extract(epoch FROM by) * 1000000)::bigint
     WHERE l.node = age.node;
 END;
+
+--
+-- Releasing
+--
+SELECT snowflake_release_node(1, statement_timestamp() + '8 s'), snowflake_release_node(1),
+       snowflake_release_node(4), snowflake_release_node(-1), snowflake_release_node(NULL),
+       snowflake_release_node(0, NULL);
+SELECT node, state, free_from - expires_at BETWEEN '8 s' AND '9 s' AS soon FROM snowflake_nodes WHERE state <> 'live';
+SELECT node, refusal FROM ask(2, held => 1);
+-- not free until the clock is past the mark of the server that had it
+SELECT node, refusal FROM ask(5);
+SELECT mark AS floor FROM snowflake_node_lease WHERE node = 1 \gset
+SELECT node, floor = :floor AS floor, granted > :floor AS granted FROM ask(5, ahead => '9 s');
+-- and so it remains, for as long as the server has it
+SELECT node, floor = :floor AS floor FROM ask(5, held => 1, ahead => '9 s');
+-- where nobody knows better, it may have issued up to its mark
+SELECT snowflake_release_node(1);
+SELECT free_from = issues_until AND free_from > expires_at + '10 min' AS at_mark FROM snowflake_nodes WHERE node = 1;
+-- never below what its last holder but one has issued
+SELECT age(1, '11 min');
+SELECT node FROM ask(5, held => 1);
+SELECT snowflake_release_node(1, '-infinity');
+SELECT mark = floor AS at_floor FROM snowflake_node_lease WHERE node = 1;
+SELECT node FROM ask(5);
+
+--
+-- Expiry
+--
 -- expired, and taken by nobody: as if it was not
 SELECT age(0, '11 min');
 SELECT node, state FROM snowflake_nodes ORDER BY node;
@@ -139,7 +145,7 @@ SELECT node, refusal FROM ask(7, held => 0);
 SELECT age(0, '11 min');
 SELECT mark AS floor FROM snowflake_node_lease WHERE node = 0 \gset
 SELECT node, floor = :floor AS floor, granted = :floor AS granted
-FROM snowflake_lease_node(repeat('8', 32)::uuid, NULL, NULL, NULL, '', 3, '10 min', 1, now(), NULL, 'layout A', NULL, NULL, NULL);
+FROM snowflake_lease_node(repeat('8', 32)::uuid, NULL, NULL, NULL, '', 3, '10 min', 1, now(), NULL, 'layout A', NULL, NULL, NULL, NULL, NULL, NULL);
 -- the clock of the claimant has to be past the mark as well
 SELECT age(2, '601 s');
 SELECT node, refusal FROM ask(2, ahead => '-5 min');
@@ -155,7 +161,7 @@ SELECT node, expires_at > now() + '59 min' AS expires FROM snowflake_nodes WHERE
 --
 TRUNCATE snowflake_node_lease;
 INSERT INTO snowflake_node_lease
-SELECT n, gen_random_uuid(), n, 'server' || n, 5432, NULL, n, 'layout A', now(), now(), now() + '1 min', '1 min', 0, 0, '0'
+SELECT n, gen_random_uuid(), n, 'server' || n, 5432, NULL, n, 'layout A', now(), now(), now() + '1 min', '1 min', 0, 0, '0', 1, 1023, pg_postmaster_start_time()
 FROM generate_series(0, 1023) AS n WHERE n <> 700;
 SELECT node, floor FROM ask(1, max_node => 1023);
 SELECT refusal, seen(refusal_detail) AS refusal_detail FROM ask(2, max_node => 1023) \gx (format=unaligned)
@@ -251,7 +257,7 @@ SELECT closed_until FROM snowflake_node_place;
 -- Bad arguments
 --
 PREPARE bad(uuid, text, integer, interval, bigint, timestamptz, interval, text) AS
-SELECT node, refusal, refusal_detail FROM snowflake_lease_node($1, NULL, NULL, NULL, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL);
+SELECT node, refusal, refusal_detail FROM snowflake_lease_node($1, NULL, NULL, NULL, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL, NULL);
 \set one '''11111111-1111-1111-1111-111111111111'''
 EXECUTE bad(NULL, 'i', 3, '10 min', 1, now(), NULL, 'l');
 EXECUTE bad(:one, NULL, 3, '10 min', 1, now(), NULL, 'l');
@@ -277,9 +283,9 @@ SELECT node, host FROM snowflake_nodes;
 -- what is just good
 SELECT snowflake_release_node(0);
 EXECUTE bad(:one, '', 9, '10 s', 0, '3000-01-01 00:00:00+00', '1000 years', '');
-EXECUTE bad('22222222-2222-2222-2222-222222222222', 'i', 9, '1 day', 9223372036854775807, '1970-01-01 00:00:00+00', '-1000 years', '');
+EXECUTE bad('22222222-2222-2222-2222-222222222222', 'i', 9, '1 day', 1, '1970-01-01 00:00:00+00', '-1000 years', '');
 EXECUTE bad('33333333-3333-3333-3333-333333333333', 'i', 9, '10 min', 1, '3000-01-01 00:00:00+00', NULL, '');
-SELECT node, state, host, port, clock_offset > '0' AS ahead, issues_until > '294247-01-01' AS far FROM snowflake_nodes ORDER BY node;
+SELECT node, state, host, port, clock_offset > '0' AS ahead FROM snowflake_nodes ORDER BY node;
 SELECT peers, peers_offset IS NOT NULL AS peers_offset FROM ask(4, layout => '', max_node => 9);
 SELECT snowflake_release_node(2);
 
@@ -331,31 +337,37 @@ RESET synchronous_commit;
 \set VERBOSITY terse
 SET ROLE regress_snowflake_server;
 SELECT node, refusal FROM snowflake_lease_node(
-    'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, 'i', 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
+    'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, 'i', 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
 SELECT snowflake_release_node(0);
 SELECT * FROM snowflake_node_lease;
 SELECT token FROM snowflake_node_lease;
 SELECT * FROM snowflake_node_place;
 SELECT * FROM snowflake_nodes;
-SELECT snowflake_nodes_fault(NULL, NULL, 1, '1s', 1, now(), NULL, NULL);
-SELECT snowflake_nodes_timeline();
+SELECT snowflake_nodes_fault(NULL);
+SELECT * FROM snowflake_node_counts;
 SELECT snowflake_nodes_here();
 SELECT snowflake_open_nodes();
 DELETE FROM snowflake_node_lease;
 SET ROLE regress_snowflake_operator;
 SELECT node, host, state FROM snowflake_nodes WHERE host = 'h';
 SELECT snowflake_release_node(3);
-SELECT snowflake_lease_node(NULL, NULL, NULL, NULL, NULL, 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
+SELECT snowflake_lease_node(NULL, NULL, NULL, NULL, NULL, 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
 SELECT token FROM snowflake_node_lease;
 SELECT * FROM snowflake_node_place;
 RESET ROLE;
 \set VERBOSITY default
 
 --
--- In another schema, and with others' functions in the way
+-- In another schema, and with others' functions in the way.  Which it is in
+-- cannot be changed.
 --
 CREATE SCHEMA elsewhere;
 ALTER EXTENSION snowflake_nodes SET SCHEMA elsewhere;
+SET client_min_messages = warning;
+DROP EXTENSION snowflake_nodes CASCADE;
+RESET client_min_messages;
+CREATE EXTENSION snowflake_nodes SCHEMA elsewhere;
+GRANT EXECUTE ON FUNCTION elsewhere.snowflake_lease_node TO regress_snowflake_server;
 GRANT USAGE ON SCHEMA elsewhere TO regress_snowflake_server;
 CREATE SCHEMA hostile;
 GRANT USAGE, CREATE ON SCHEMA hostile TO regress_snowflake_server;
@@ -367,9 +379,11 @@ CREATE FUNCTION hostile.statement_timestamp() RETURNS timestamptz RETURN '2000-0
 CREATE FUNCTION hostile.lt(timestamptz, timestamptz) RETURNS boolean RETURN true;
 CREATE OPERATOR hostile.< (LEFTARG = timestamptz, RIGHTARG = timestamptz, FUNCTION = hostile.lt);
 SET search_path = hostile, pg_catalog;
-SELECT node, refusal, refusal_detail LIKE 'The holders are server2:5432 (node 0, last seen 20%' AS refusal_detail
+SELECT node FROM elsewhere.snowflake_lease_node(
+    'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, 'i', 0, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
+SELECT node, refusal, refusal_detail LIKE 'The holders are h:1 (node 0, last seen 20%' AS refusal_detail
 FROM elsewhere.snowflake_lease_node(
-    'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb', NULL, NULL, NULL, 'i', 2, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1);
+    'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb', NULL, NULL, NULL, 'i', 0, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
 RESET ROLE;
 SET search_path = registry, public;
 SELECT count(*) FROM elsewhere.snowflake_nodes;

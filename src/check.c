@@ -115,6 +115,36 @@ check_node_id(CheckState *state)
 						   snowflake_node_id, max));
 }
 
+/* Are there node numbers left for other servers, and for a failover? */
+static void
+check_free_numbers(CheckState *state)
+{
+	uint32		free_numbers = pg_atomic_read_u32(&shared->lease.free_numbers);
+	uint64		total = snowflake_layout.max[FIELD_NODE] + 1;
+
+	if (free_numbers != (uint32) -1 && (free_numbers < 2 || free_numbers <= total / 10))
+		check_row(state, "warning",
+				  psprintf("%u of the " UINT64_FORMAT " node numbers of the layout are free. A server that is promoted, cloned or restored needs another number than before. Look into the view snowflake_nodes of the registry, and stop servers that need no number, or choose a layout with more bits for the node.",
+						   free_numbers, total));
+}
+
+/* It is asked to keep segments at a shutdown, and cannot be then. */
+static void
+check_own_registry(CheckState *state)
+{
+	RegistrySeen seen;
+	char	   *own = psprintf(UINT64_FORMAT "/", GetSystemIdentifier());
+	int			used;
+
+	LWLockAcquire(shared->segments.lock, LW_SHARED);
+	used = shared->segments.used;
+	LWLockRelease(shared->segments.lock);
+	lease_seen(&seen);
+	if (used > 0 && strncmp(seen.timeline, own, strlen(own)) == 0)
+		check_row(state, "ok",
+				  "The registry is a database of this server's own cluster, so it cannot be asked while this server stops: each clean restart loses the unused numbers of its segments.");
+}
+
 /* Does the registry give this server a number? */
 static void
 check_registry(CheckState *state)
@@ -142,6 +172,8 @@ check_registry(CheckState *state)
 			check_row(state, "warning", psprintf("%s %s", text_shown(detail), hint));
 		else
 			check_row(state, "ok", detail);
+		check_free_numbers(state);
+		check_own_registry(state);
 	}
 }
 

@@ -3,7 +3,9 @@
  * instance.c
  *		Tells this server from copies of it.
  *
- * For the background workers.  No locking: what is found is kept in the process.
+ * For the background workers, and at first for the postmaster.  No locking:
+ * what is found is kept in the process, and what the postmaster found does not
+ * change.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,21 +13,77 @@
 
 #include <sys/stat.h>
 
+#include "access/timeline.h"
 #include "access/xlog.h"
+#include "access/xlogrecovery.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
 
 #include "instance.h"
+#include "shmem.h"
 
 /* How the kernel names this boot of the machine. */
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
 /*
+ * Before recovery changes it, pg_control says whether the server was a primary
+ * when it stopped, in whatever way, and on which timeline.  Not after
+ * pg_rewind, which makes it look like a standby; and a base backup has a
+ * backup_label, whatever the directory was before.
+ */
+void
+instance_note_start(void)
+{
+	ControlFileData *control;
+	struct stat st;
+	bool		crc_ok;
+
+	shared->primary_timeline = 0;
+	if (stat(BACKUP_LABEL_FILE, &st) == 0 || errno != ENOENT)
+		return;
+
+	control = get_controlfile(DataDir, &crc_ok);
+	if (crc_ok &&
+		(control->state == DB_IN_PRODUCTION ||
+		 control->state == DB_SHUTDOWNED ||
+		 control->state == DB_SHUTDOWNING ||
+		 control->state == DB_IN_CRASH_RECOVERY))
+
+		/* after a promotion the checkpoint is of before it for a while */
+		shared->primary_timeline = Max(control->checkPointCopy.ThisTimeLineID,
+									   control->minRecoveryPointTLI);
+	pfree(control);
+}
+
+/*
+ * A primary that comes back goes on on its timeline, unless it was started as a
+ * standby, and was promoted in place.  Then its timeline ended where the
+ * next one begins, at the end of all that it had written: recovery reads all of
+ * that where it has no target and follows no other timeline.
+ */
+bool
+instance_goes_on(TimeLineID timeline)
+{
+	TimeLineID	current = GetWALInsertionTimeLine();
+	List	   *history;
+
+	if (timeline == 0 || timeline != shared->primary_timeline)
+		return false;
+	if (current == timeline)
+		return true;
+	history = readTimeLineHistory(current);
+	return recoveryTarget == RECOVERY_TARGET_UNSET && list_length(history) > 1 &&
+		((TimeLineHistoryEntry *) lsecond(history))->tli == timeline;
+}
+
+/*
  * What this server is: not the same for a copy of its data directory, nor
- * after the machine was booted, nor after a promotion or a recovery to an
- * earlier time.  '' where that cannot be known, which is the same as nothing.
+ * after the machine was booted.  '' where that cannot be known, which is the
+ * same as nothing.
  */
 const char *
 instance_text(void)
@@ -49,11 +107,10 @@ instance_text(void)
 		return "";
 
 	instance = MemoryContextStrdup(TopMemoryContext,
-								   psprintf("boot %s, device %llu, inode %llu, timeline %u, %s",
+								   psprintf("boot %s, device %llu, inode %llu, %s",
 											boot_id,
 											(unsigned long long) st.st_dev,
 											(unsigned long long) st.st_ino,
-											GetWALInsertionTimeLine(),
 											DataDir));
 	return instance;
 }

@@ -8,7 +8,18 @@
 #ifndef SNOWFLAKE_INSTANCE_H
 #define SNOWFLAKE_INSTANCE_H
 
+#include "access/xlogdefs.h"
+
 #pragma GCC visibility push(hidden)
+
+/* For the postmaster, before it starts the first process. */
+extern void instance_note_start(void);
+
+/*
+ * Is this the data directory of a primary on this timeline, which has lost
+ * nothing since?
+ */
+extern bool instance_goes_on(TimeLineID timeline);
 
 extern const char *instance_text(void);
 extern int64 instance_number(void);

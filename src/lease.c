@@ -32,6 +32,8 @@
  * with it while the registry is away: if it is the same boot of the same
  * machine, since only then the deadline means something, and the same data
  * directory, as a copy of it must not go on with the number of the original.
+ * So is what was seen of the registry, by which the server tells one that it was
+ * promoted in place of, and the registry whether it has lost something.
  *
  * Locking: see shmem.h.
  *
@@ -63,6 +65,7 @@
 #include "worker.h"
 
 #define TABLE		HOME_EXTENSION ".lease"
+#define COLUMNS		"node, deadline, mark, floor, token, instance, timeline, origin, registry, changes, renewals"
 
 /*
  * Of the number that is offered to the mark writer: the deadline once it is
@@ -133,7 +136,7 @@ lease_describe(char **detail, char **hint)
 		*detail = pstrdup(error[0] != '\0' ? error :
 						  "The background worker has not had an answer from the registry yet.");
 	*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
-					"The background worker goes on asking the registry, \"snowflake.registry\". Or give this server a number that no other server has, with \"snowflake.node_id\".");
+					"The background worker goes on asking the registry, \"snowflake.registry\".");
 	return error[0] != '\0';
 }
 
@@ -216,6 +219,21 @@ lease_held(const char **token)
 	return node >= 0 ? node : lease->recalled_node;
 }
 
+/*
+ * What the registry knows this server by after a restart: it gives the number
+ * back to the same instance.  For what has lost something, and so may not go on
+ * with the number of before, it must be another: the timeline of when the
+ * server began to be known by this.
+ */
+const char *
+lease_instance(void)
+{
+	const char *instance = instance_text();
+
+	return instance[0] == '\0' ? "" :
+		psprintf("%s, timeline %u", instance, shared->lease.origin);
+}
+
 bool
 lease_fits(int64 node)
 {
@@ -260,25 +278,36 @@ begin(const char *activity)
 static void
 remember(const Grant *grant)
 {
+	RegistrySeen seen;
+	char	   *row;
+
+	lease_seen(&seen);
+	row = psprintf("(%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s, %u, %u, %s, " INT64_FORMAT ", " INT64_FORMAT ")",
+				   grant->node, grant->deadline, grant->mark, grant->floor,
+				   quote_literal_cstr(grant->token),
+				   quote_literal_cstr(instance_text()),
+				   GetWALInsertionTimeLine(), shared->lease.origin,
+				   quote_literal_cstr(seen.timeline), seen.changes, seen.renewals);
 	if (!home_exists())
 		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
-	if (home_run_plain(psprintf("INSERT INTO " TABLE " (node, deadline, mark, floor, token, instance)"
-								" VALUES (%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s)"
-								" ON CONFLICT (only_row) DO UPDATE SET (node, deadline, mark, floor, token, instance)"
-								" = ROW (EXCLUDED.node, EXCLUDED.deadline, EXCLUDED.mark, EXCLUDED.floor, EXCLUDED.token, EXCLUDED.instance)",
-								grant->node, grant->deadline, grant->mark, grant->floor,
-								quote_literal_cstr(grant->token),
-								quote_literal_cstr(instance_text()))) != 1)
+	if (home_run_plain(psprintf("INSERT INTO " TABLE " (" COLUMNS ") VALUES %s"
+								" ON CONFLICT (only_row) DO UPDATE SET (" COLUMNS ") = ROW %s",
+								row, row)) != 1)
 		elog(ERROR, "could not write to " TABLE);
 }
 
 static void
 note_remembered(const Grant *grant)
 {
+	RegistrySeen seen;
+
 	shared->lease.remembered_node = grant->node;
 	shared->lease.remembered_deadline = grant->deadline;
 	strlcpy(shared->lease.remembered_token, grant->token,
 			sizeof(shared->lease.remembered_token));
+	lease_seen(&seen);
+	strlcpy(shared->lease.remembered_registry, seen.timeline,
+			sizeof(shared->lease.remembered_registry));
 }
 
 static void
@@ -441,7 +470,7 @@ lease_take(const Grant *grant)
 }
 
 void
-lease_lose(const char *reason, const char *hint)
+lease_lose(const char *reason, const char *hint, bool passes)
 {
 	bool		had = lease_is_valid();
 	bool		is_due;
@@ -449,7 +478,7 @@ lease_lose(const char *reason, const char *hint)
 
 	pg_atomic_write_u64(&shared->lease.deadline, 0);
 	offered.deadline = 0;
-	lease_note_error(reason, hint, true);
+	lease_note_error(reason, hint, !passes);
 
 	is_due = alarm_is_due(ALARM_REGISTRY, &left_out);
 	if (had || is_due)
@@ -473,11 +502,115 @@ lease_note_error(const char *error, const char *hint, bool is_refused)
 	LWLockRelease(shared->lock);
 }
 
+void
+lease_seen(RegistrySeen *seen)
+{
+	LWLockAcquire(shared->lock, LW_SHARED);
+	*seen = shared->lease.seen;
+	LWLockRelease(shared->lock);
+}
+
+void
+lease_note_seen(const char *timeline, int64 changes, int64 renewals)
+{
+	RegistrySeen *seen = &shared->lease.seen;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	strlcpy(seen->timeline, timeline, sizeof(seen->timeline));
+	seen->changes = changes;
+	if (renewals >= 0)
+		seen->renewals = renewals;
+	LWLockRelease(shared->lock);
+}
+
+/*
+ * What is remembered of it is written over by the services, after the next
+ * answer.  After a crash before that, this is to be called again.
+ */
+void
+lease_forget_seen(void)
+{
+	Lease	   *lease = &shared->lease;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	lease->seen.timeline[0] = '\0';
+	lease->seen.changes = -1;
+	lease->seen.renewals = -1;
+	lease->seen_forgotten = true;
+	lease->to_retry = true;
+	LWLockRelease(shared->lock);
+	worker_wake(&shared->services);
+}
+
+bool
+lease_retry(void)
+{
+	bool		to_retry;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	to_retry = shared->lease.to_retry;
+	shared->lease.to_retry = false;
+	LWLockRelease(shared->lock);
+	return to_retry;
+}
+
+/*
+ * With or without a lease: where the registry is on another timeline, or what
+ * was seen of it was forgotten.  The rest is remembered with the lease.
+ */
+void
+lease_remember_seen(void)
+{
+	Lease	   *lease = &shared->lease;
+	RegistrySeen seen;
+	bool		was_forgotten = lease->seen_forgotten;
+
+	lease_seen(&seen);
+	if (!was_forgotten && strcmp(seen.timeline, lease->remembered_registry) == 0)
+		return;
+
+	begin("remembering what was seen of the registry");
+	if (home_exists())
+		home_run_plain(psprintf("UPDATE " TABLE " SET (registry, changes, renewals) = ROW (%s, " INT64_FORMAT ", " INT64_FORMAT ")",
+								quote_literal_cstr(seen.timeline), seen.changes, seen.renewals));
+	home_commit();
+	strlcpy(lease->remembered_registry, seen.timeline, sizeof(lease->remembered_registry));
+	if (was_forgotten)
+	{
+		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+		lease->seen_forgotten = false;
+		LWLockRelease(shared->lock);
+	}
+}
+
+/* A row of the home database, in the order of COLUMNS. */
+static void
+recall_seen(void)
+{
+	Lease	   *lease = &shared->lease;
+	char	   *timeline = TextDatumGetCString(home_result(9));
+	int64		changes = DatumGetInt64(home_result(10));
+	int64		renewals = DatumGetInt64(home_result(11));
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (!lease->seen_forgotten)
+	{
+		strlcpy(lease->seen.timeline, timeline, sizeof(lease->seen.timeline));
+		lease->seen.changes = changes;
+		lease->seen.renewals = renewals;
+	}
+	LWLockRelease(shared->lock);
+	strlcpy(lease->remembered_registry, timeline, sizeof(lease->remembered_registry));
+}
+
 /*
  * At start: go on with what is remembered, if it is of this boot of this
- * machine, fits the layout, which may be another one by now, and there is time
- * left.  Else the registry may still know this
- * server by its token of then.
+ * machine, in this data directory, which has lost nothing since, fits the
+ * layout, which may be another one by now, and there is time left.  Else the
+ * registry may still know this server by its token of then.
+ *
+ * What is not of this instance must not be taken for it later on, when the
+ * timeline of now is one on which the server was a primary.
  */
 void
 lease_recall(void)
@@ -485,13 +618,14 @@ lease_recall(void)
 	Lease	   *lease = &shared->lease;
 	Grant		grant = {0};
 	bool		is_ours = false;
+	TimeLineID	origin = GetWALInsertionTimeLine();
 
 	if (lease->recalled)
 		return;
 
 	begin("reading the lease of the node number");
 	if (home_exists() &&
-		home_run("SELECT node, deadline, mark, floor, token::text, instance = $1 FROM " TABLE,
+		home_run("SELECT node, deadline, mark, floor, token::text, instance = $1, timeline, origin, registry, changes, renewals FROM " TABLE,
 				 TEXTOID, CStringGetTextDatum(instance_text()),
 				 InvalidOid, (Datum) 0) > 0)
 	{
@@ -502,15 +636,21 @@ lease_recall(void)
 		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
 				sizeof(lease->recalled_token));
 		is_ours = DatumGetBool(home_result(6)) && instance_text()[0] != '\0' &&
-			lease_fits(grant.node);
+			instance_goes_on((TimeLineID) DatumGetInt64(home_result(7)));
+		if (is_ours)
+			origin = (TimeLineID) DatumGetInt64(home_result(8));
 		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;
 		lease->recalled_floor = grant.floor;
+		recall_seen();
+		if (!is_ours)
+			home_run_plain("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
 	}
 	home_commit();
+	lease->origin = origin;
 	lease->recalled = true;
 
 	/* the registry takes it from there: it knows that token */
-	if (is_ours && clock_read_steady() < grant.deadline)
+	if (is_ours && lease_fits(grant.node) && clock_read_steady() < grant.deadline)
 		lease_take(&grant);
 }

@@ -82,6 +82,8 @@ typedef struct Grant
 /* What this server says of itself: see lease.c. */
 extern const char *lease_token(void);
 
+extern const char *lease_instance(void);
+
 extern int	lease_held(const char **token);
 
 /* Is it a number that IDs of this layout can have? */
@@ -96,9 +98,24 @@ extern void lease_settle(void);
 
 extern void lease_recall(void);
 extern void lease_take(const Grant *grant);
-extern void lease_lose(const char *reason, const char *hint);
+extern void lease_lose(const char *reason, const char *hint, bool passes);
 extern void lease_remember(void);
 extern void lease_remember_at_exit(void);
+
+/*
+ * What was seen of the registry.  It is written by what it says in its answers
+ * alone; renewals < 0 where it has granted nothing.
+ */
+extern void lease_seen(RegistrySeen *seen);
+extern void lease_note_seen(const char *timeline, int64 changes, int64 renewals);
+extern void lease_remember_seen(void);
+
+/* For a session: let another registry take its place. */
+extern void lease_forget_seen(void);
+
+/* Has it been, and is the registry to be asked at once? */
+extern bool lease_retry(void);
+
 extern void lease_note_error(const char *error, const char *hint,
 							 bool is_refused);
 

@@ -31,6 +31,7 @@
 
 #define RENEW_MS	3000
 #define OFFER_MS	100
+#define PEERS_MS	60000
 
 /*
  * All of a request in one statement, and so in one transaction: what it
@@ -40,8 +41,9 @@
 	"SELECT node, floor, granted," \
 	" (extract(epoch FROM registry_clock) OPERATOR(pg_catalog.*) 1000000)::bigint," \
 	" peers, (extract(epoch FROM peers_offset) OPERATOR(pg_catalog.*) 1000000)::bigint," \
-	" timeline, refusal, refusal_detail, refusal_hint" \
-	" FROM snowflake_lease_node(" \
+	" timeline, changes, renewals, free," \
+	" refusal, refusal_passes, refusal_detail, refusal_hint" \
+	" FROM %ssnowflake_lease_node(" \
 	"token => $1::uuid, held => $2::integer, held_token => $3::uuid," \
 	" remaining => $4::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" instance => $5::text, max_node => $6::integer," \
@@ -49,15 +51,19 @@
 	" mark => $8::bigint, clock => $9::timestamptz," \
 	" clock_offset => $10::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
 	" layout => $11::text, host => $12::text, port => $13::integer," \
-	" system_identifier => $14::bigint)"
+	" system_identifier => $14::bigint, seen => $15::bigint," \
+	" renewals => $16::bigint, wants_peers => $17::boolean)"
 
-#define REQUEST_PARAMS	14
+#define REQUEST_PARAMS	17
+
+static const char request_sql[] = REQUEST;
 
 /* The columns of the answer. */
 enum
 {
 	COL_NODE, COL_FLOOR, COL_GRANTED, COL_CLOCK, COL_PEERS, COL_PEERS_OFFSET,
-	COL_TIMELINE, COL_REFUSAL, COL_DETAIL, COL_HINT
+	COL_TIMELINE, COL_CHANGES, COL_RENEWALS, COL_FREE, COL_REFUSAL, COL_PASSES,
+	COL_DETAIL, COL_HINT
 };
 
 static struct
@@ -69,7 +75,11 @@ static struct
 	int64		valid_until;	/* steady clock, 0 when there was none */
 
 	int64		round_trip;		/* of the last answer, in microseconds */
-	char		timeline[64];	/* "system identifier/timeline", the latest */
+
+	/* The other servers, which are looked at from time to time. */
+	int64		peers_at;		/* when next, by the steady clock */
+	int64		peers;			/* how many */
+	int64		peers_offset;	/* the median of theirs, in microseconds */
 }			registry;
 
 /*
@@ -88,25 +98,29 @@ due(void)
  * It did not work this time.  The lease goes on for as long as it lasts.
  */
 static void
-failed(const char *reason)
+failed(const LinkFailure *failure)
 {
-	char	   *error = psprintf("The registry could not be asked: %s.", reason);
+	char	   *error = psprintf("The registry could not be asked: %s.", failure->reason);
+	const char *hint = failure->hint;
 	uint64		left_out;
 
-	lease_note_error(error, "", false);
-	if (!alarm_is_due(ALARM_REGISTRY, &left_out))
+	lease_note_error(error, hint != NULL ? hint : "", !failure->passes);
+	if (failure->is_quiet || !alarm_is_due(ALARM_REGISTRY, &left_out))
 		return;
 	if (lease_is_valid())
 		ereport(WARNING,
 				(errmsg("could not renew the lease of the snowflake node number %d",
 						lease_node()),
 				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("The server can go on issuing IDs until %s.", timestamptz_to_str(lease_ends_at()))));
+				 errhint("%s%sThe server can go on issuing IDs until %s.",
+						 hint != NULL ? hint : "", hint != NULL ? " " : "",
+						 timestamptz_to_str(lease_ends_at()))));
 	else
 		ereport(WARNING,
 				(errmsg("could not lease a snowflake node number"),
 				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("No ID is issued until the registry gives a number.")));
+				 errhint("%s", hint != NULL ? hint :
+						 "No ID is issued until the registry gives a number.")));
 }
 
 static void
@@ -117,6 +131,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	int			held = lease_held(&held_token);
 	char		host[256];
 	char		layout[LAYOUT_TEXT_SIZE];
+	RegistrySeen seen;
 
 	if (gethostname(host, sizeof(host)) != 0)
 		strlcpy(host, "?", sizeof(host));
@@ -130,7 +145,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	values[2] = held_token[0] == '\0' ? NULL : held_token;
 	values[3] = psprintf(INT64_FORMAT,
 						 Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0));
-	values[4] = instance_text();
+	values[4] = lease_instance();
 	values[5] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
 	registry.lease_ttl = LEASE_TTL_US;
 	values[6] = psprintf(INT64_FORMAT, registry.lease_ttl);
@@ -142,10 +157,15 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	values[11] = pstrdup(host);
 	values[12] = psprintf("%d", PostPortNumber);
 	values[13] = psprintf(INT64_FORMAT, (int64) GetSystemIdentifier());
+	lease_seen(&seen);
+	values[14] = seen.changes < 0 ? NULL : psprintf(INT64_FORMAT, seen.changes);
+	values[15] = seen.renewals < 0 ? NULL : psprintf(INT64_FORMAT, seen.renewals);
+	values[16] = is_first || registry.valid_until == 0 || link->sent_at >= registry.peers_at ?
+		"true" : "false";
 
 	/* last, so that it is of this moment */
 	values[8] = pstrdup(timestamptz_to_str(clock_read()));
-	request->sql = REQUEST;
+	request->sql = request_sql;
 	request->nparams = REQUEST_PARAMS;
 }
 
@@ -173,12 +193,12 @@ text_value(const PGresult *answer, int column)
  * be said, NULL when all is well.
  */
 static char *
-check_skew(const PGresult *answer)
+check_skew(void)
 {
 	int64		max_us = snowflake_max_clock_skew * INT64CONST(1000);
 	int64		offset = (int64) pg_atomic_read_u64(&shared->lease.clock_offset);
-	int64		peers_offset = offset - int_value(answer, COL_PEERS_OFFSET);
-	int64		peers = int_value(answer, COL_PEERS);
+	int64		peers_offset = offset - registry.peers_offset;
+	int64		peers = registry.peers;
 
 	if (snowflake_max_clock_skew == CLOCK_SKEW_ANY)
 		return NULL;
@@ -196,6 +216,54 @@ check_skew(const PGresult *answer)
 }
 
 /*
+ * Is it an answer of the registry that was asked before, as far as can be
+ * told?  Not that of a primary that another was promoted in place of, nor one
+ * that knows less than this server has told it of.
+ */
+static bool
+compare_with_seen(RegistryLink *link, const PGresult *answer)
+{
+	const char *hint = "If the registry that was used before is gone for good, and no server uses it, call snowflake_forget_registry() on this server. Else two registries give out the same numbers.";
+	char	   *timeline = text_value(answer, COL_TIMELINE);
+	int64		changes = int_value(answer, COL_CHANGES);
+	RegistrySeen seen;
+
+	lease_seen(&seen);
+	if (registry_link_is_outdated(seen.timeline, timeline))
+	{
+		registry_link_give_up_for_long(link,
+									   psprintf("it is on timeline %s, and was on %s before",
+												timeline, seen.timeline), hint);
+		return false;
+	}
+	if (changes < seen.changes)
+	{
+		registry_link_give_up_for_long(link,
+									   psprintf("it has made " INT64_FORMAT " changes, and had made " INT64_FORMAT " before",
+												changes, seen.changes), hint);
+		return false;
+	}
+	lease_note_seen(timeline, changes,
+					has_value(answer, COL_NODE) ? int_value(answer, COL_RENEWALS) : -1);
+	return true;
+}
+
+/*
+ * Where it was asked for them.
+ */
+static void
+note_peers(const PGresult *answer, int64 now)
+{
+	if (!has_value(answer, COL_PEERS))
+		return;
+	registry.peers = int_value(answer, COL_PEERS);
+	registry.peers_offset = int_value(answer, COL_PEERS_OFFSET);
+	registry.peers_at = now + PEERS_MS * 1000;
+	pg_atomic_write_u32(&shared->lease.free_numbers,
+						(uint32) Min(int_value(answer, COL_FREE), PG_INT32_MAX));
+}
+
+/*
  * The answer is there, and committed.
  */
 static void
@@ -203,7 +271,6 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 {
 	TimestampTz clock = clock_read();
 	bool		was_valid = lease_is_valid();
-	char	   *timeline;
 	char	   *skew;
 	Grant		grant;
 
@@ -214,15 +281,9 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	if (registry.valid_until != 0 && now >= registry.valid_until)
 		return;
 
-	/* of a primary that another was promoted in place of */
-	timeline = text_value(answer, COL_TIMELINE);
-	if (registry_link_is_outdated(registry.timeline, timeline))
-	{
-		registry_link_give_up(link, psprintf("it is on timeline %s, and was on %s before",
-											 timeline, registry.timeline));
+	if (!compare_with_seen(link, answer))
 		return;
-	}
-	strlcpy(registry.timeline, timeline, sizeof(registry.timeline));
+	note_peers(answer, now);
 
 	registry.round_trip = now - link->sent_at;
 	pg_atomic_write_u64(&shared->lease.clock_offset,
@@ -237,14 +298,15 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 							text_value(answer, COL_REFUSAL),
 							has_value(answer, COL_DETAIL) ? ": " : ".",
 							text_value(answer, COL_DETAIL)),
-				   text_value(answer, COL_HINT));
+				   text_value(answer, COL_HINT),
+				   PQgetvalue(answer, 0, COL_PASSES)[0] == 't');
 		return;
 	}
 
-	skew = check_skew(answer);
+	skew = check_skew();
 	if (skew != NULL && (!was_valid || snowflake_clock_skew_action == SKEW_STOP))
 	{
-		lease_lose(skew, "Set the server's clock, or \"snowflake.max_clock_skew\".");
+		lease_lose(skew, "Set the server's clock, or \"snowflake.max_clock_skew\".", false);
 		return;
 	}
 
@@ -286,12 +348,26 @@ handle_answer(RegistryLink *link, const PGresult *answer)
 	handle_row(link, answer, now);
 
 	/* not when that has failed: then it asks again as soon as it may */
-	registry.ask_at = now + RENEW_MS * 1000;
+	registry.ask_at = now + registry_link_jitter(RENEW_MS * 1000);
+	lease_remember_seen();
+}
+
+static void
+prepare(void)
+{
+	lease_recall();
+	if (lease_retry())
+		registry_link_retry(&lease_link);
 }
 
 static const LinkClient client = {
+	.purpose = "lease",
+	.extension = "snowflake_nodes",
+	.function = "snowflake_lease_node",
+	.nargs = REQUEST_PARAMS,
+	.statement = request_sql,
 	.is_used = lease_is_used,
-	.prepare = lease_recall,
+	.prepare = prepare,
 	.due = due,
 	.build = build_request,
 	.handle = handle_answer,

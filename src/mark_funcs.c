@@ -3,7 +3,8 @@
  * mark_funcs.c
  *		The SQL functions that raise the durable mark or change what is recorded
  *		with it: snowflake_advance(), snowflake_accept_layout(), and the trigger
- *		by which the mark of a dump is restored.
+ *		by which the mark of a dump is restored.  And that which forgets what
+ *		was seen of the registry, snowflake_forget_registry().
  *
  * They check whether the caller may, and say what it means; the mark itself,
  * its locking and the wait until it is durable are in mark.c.  The sequence
@@ -26,10 +27,12 @@
 #include "lease.h"
 #include "mark.h"
 #include "parse.h"
+#include "segment.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_advance);
 PG_FUNCTION_INFO_V1(snowflake_accept_layout);
+PG_FUNCTION_INFO_V1(snowflake_forget_registry);
 PG_FUNCTION_INFO_V1(snowflake_restore_mark);
 
 /*
@@ -107,6 +110,16 @@ snowflake_accept_layout(PG_FUNCTION_ARGS)
 	if (!mark_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: layout and epoch are those recorded with the durable mark")));
+	PG_RETURN_VOID();
+}
+
+/* snowflake_forget_registry() */
+Datum
+snowflake_forget_registry(PG_FUNCTION_ARGS)
+{
+	require_mark("snowflake_forget_registry()");
+	segment_forget_registry();
+	lease_forget_seen();
 	PG_RETURN_VOID();
 }
 

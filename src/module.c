@@ -23,6 +23,7 @@
 #include "generator.h"
 #include "home.h"
 #include "lease.h"
+#include "instance.h"
 #include "mark.h"
 #include "mark_writer.h"
 #include "pgedge.h"
@@ -58,7 +59,10 @@ startup_hook(void)
 
 	/* not again in each child, where these are not forked */
 	if (!IsUnderPostmaster)
+	{
 		clock_start();
+		instance_note_start();
+	}
 }
 
 /*

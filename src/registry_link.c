@@ -13,6 +13,20 @@
  * hosts each attempt takes the next one, which libpq does only where one
  * fails, and not where one hangs.
  *
+ * What is given up may still wait in the registry: for a lock, or at commit for
+ * a synchronous standby.  So a connection begins with a greeting, which ends
+ * the sessions that this link has left there, and waits until they are gone: it
+ * never has more than two, and nothing that it no longer waits for is committed
+ * after the next request.  It knows them by the name of the session.  Locks and
+ * statements are also bounded by settings of the session.
+ *
+ * The greeting looks for what the client needs as well, so that what is missing
+ * is said in words that help, and is no ERROR in the registry's log.
+ *
+ * After a failure there is a pause, which grows from one to the next, and is
+ * not the same for all servers: a registry that comes back is not asked by all
+ * of them at once.  It does not grow until each host was tried.
+ *
  * A link is LINK_RESTING whenever its client builds a request or handles an
  * answer, so an ERROR there leaves it with an idle connection or none.
  *
@@ -23,11 +37,72 @@
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "common/hashfn.h"
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "postmaster/postmaster.h"
+#include "utils/errcodes.h"
+#include "utils/timestamp.h"
+
 #include "clock.h"
 #include "registry_link.h"
 #include "settings.h"
+#include "waits.h"
 
-#define RETRY_MS	1000
+/* The pause after a failure: the first one, and the longest. */
+#define FIRST_PAUSE_MS	1000
+#define PASSING_PAUSE_MS	Min(15000, LEASE_TTL_US / 1000 / 8)
+#define MENDING_PAUSE_MS	Min(60000, LEASE_TTL_US / 1000 / 4)
+
+/*
+ * What the registry may take for a request: less than LINK_ATTEMPT_MS, so that
+ * it says what it waited for.  None of it bounds the wait for a synchronous
+ * standby.
+ */
+#define STATEMENT_TIMEOUT	"4s"
+#define LOCK_TIMEOUT	"3500ms"
+
+/* How long to wait for the end of a session that was left. */
+#define TERMINATE_MS	"2000"
+
+#define PREPARED	"snowflake"
+
+/*
+ * All names have a schema, since the role may have any search_path.  The
+ * warning that pg_terminate_backend() gives where it has waited in vain lets
+ * the greeting fail.  A warning says that a commit may not be durable, so it
+ * has to be sent.
+ */
+#define GREETING \
+	"WITH me AS MATERIALIZED (SELECT pg_catalog.set_config('application_name', $1, false) AS name," \
+	" pg_catalog.set_config('statement_timeout', '" STATEMENT_TIMEOUT "', false)," \
+	" pg_catalog.set_config('lock_timeout', '" LOCK_TIMEOUT "', false)," \
+	" pg_catalog.set_config('client_min_messages', 'warning', false))," \
+	" left_over AS MATERIALIZED (SELECT pg_catalog.pg_terminate_backend(a.pid, " TERMINATE_MS ")" \
+	" FROM me, pg_catalog.pg_stat_activity AS a" \
+	" WHERE a.application_name OPERATOR(pg_catalog.=) me.name" \
+	" AND a.usename OPERATOR(pg_catalog.=) current_user" \
+	" AND a.pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid())" \
+	" SELECT (SELECT pg_catalog.count(*) FROM left_over), pg_catalog.current_database(), current_user," \
+	" e.extversion, pg_catalog.quote_ident(n.nspname)," \
+	" pg_catalog.has_schema_privilege(n.oid, 'USAGE')," \
+	" pg_catalog.has_function_privilege(p.oid, 'EXECUTE')" \
+	" FROM me LEFT JOIN pg_catalog.pg_extension AS e ON e.extname OPERATOR(pg_catalog.=) $2::pg_catalog.name" \
+	" LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace" \
+	" LEFT JOIN pg_catalog.pg_proc AS p ON p.pronamespace OPERATOR(pg_catalog.=) n.oid" \
+	" AND p.proname OPERATOR(pg_catalog.=) $3::pg_catalog.name" \
+	" AND p.pronargs OPERATOR(pg_catalog.=) $4::pg_catalog.int2" \
+	" LIMIT 1"
+
+/* Its columns. */
+enum
+{
+	COL_LEFT_OVER, COL_DATABASE, COL_ROLE, COL_VERSION, COL_SCHEMA,
+	COL_MAY_USE, COL_MAY_EXECUTE, GREETING_COLS
+};
 
 static void
 rest(RegistryLink *link, int64 ms)
@@ -44,30 +119,90 @@ disconnect(RegistryLink *link)
 	link->has_asked = false;
 }
 
-static void
-forget_answer(RegistryLink *link)
+/*
+ * How long to pause after another failure.
+ */
+static int64
+next_pause_ms(RegistryLink *link, bool passes)
 {
-	PQclear(link->answer);
-	link->answer = NULL;
+	int			hosts = Max(link->hosts, 1);
+	int			rounds = link->failures++ / hosts;
+	int64		longest = passes ? PASSING_PAUSE_MS : MENDING_PAUSE_MS;
+	int64		pause = FIRST_PAUSE_MS;
+
+	/* there is another host to try in this round */
+	if (link->failures % hosts == 0)
+		pause = Min(pause << Min(rounds, 10), longest);
+	return pause / 2 + (int64) (pg_prng_double(&pg_global_prng_state) * (pause / 2));
 }
 
 /*
- * It did not work this time.
+ * It did not work this time.  libpq ends its messages with a newline.
  */
+static void
+fail(RegistryLink *link, const LinkFailure *failure)
+{
+	LinkFailure copy = *failure;
+	int			length = strlen(failure->reason);
+
+	while (length > 0 && strchr("\n.", failure->reason[length - 1]) != NULL)
+		length--;
+	copy.reason = pnstrdup(failure->reason, length);
+
+	disconnect(link);
+	rest(link, failure->is_quiet ? 0 : next_pause_ms(link, failure->passes));
+	link->client->failed(&copy);
+}
+
 void
 registry_link_give_up(RegistryLink *link, const char *reason)
 {
-	int			length = strlen(reason);
-	char	   *copy;
+	LinkFailure failure = {.reason = reason,.passes = true};
 
-	/* libpq ends its messages with a newline */
-	while (length > 0 && strchr("\n.", reason[length - 1]) != NULL)
-		length--;
-	copy = pnstrdup(reason, length);
+	fail(link, &failure);
+}
 
-	disconnect(link);
-	rest(link, RETRY_MS);
-	link->client->failed(copy);
+/*
+ * Somebody has to mend it.
+ */
+void
+registry_link_give_up_for_long(RegistryLink *link, const char *reason, const char *hint)
+{
+	LinkFailure failure = {.reason = reason,.hint = hint};
+
+	fail(link, &failure);
+}
+
+/*
+ * There is no connection.  What the registry says of that has no SQLSTATE, and
+ * may be in another language.
+ */
+static void
+give_up_connecting(RegistryLink *link)
+{
+	static const char *const lasting[] = {
+		"authentication failed", "no pg_hba.conf entry", "does not exist",
+		"is not permitted to log in", "permission denied for database"
+	};
+	const char *message = pstrdup(PQerrorMessage(link->conn));
+
+	if (PQconnectionNeedsPassword(link->conn) ||
+		strstr(message, "no password supplied") != NULL)
+	{
+		registry_link_give_up_for_long(link, message,
+						 "Put the password into the password file of the operating system user that runs this server (~/.pgpass of that user), or name another file with the option \"passfile\" of \"snowflake.registry\".");
+		return;
+	}
+	for (int i = 0; i < (int) lengthof(lasting); i++)
+	{
+		if (strstr(message, "FATAL:") != NULL && strstr(message, lasting[i]) != NULL)
+		{
+			registry_link_give_up_for_long(link, message,
+							 "Check host, dbname and user in \"snowflake.registry\", the password, and pg_hba.conf of the registry.");
+			return;
+		}
+	}
+	registry_link_give_up(link, message);
 }
 
 /*
@@ -104,6 +239,45 @@ count_elements(const char *list)
 }
 
 /*
+ * The name of the link's sessions in the registry: the same for all of this
+ * start of the server, and for those of no other one.  Names have 63
+ * characters.
+ */
+static const char *
+session_name(RegistryLink *link)
+{
+	char		host[256];
+	char	   *start = psprintf(UINT64_FORMAT " %d " INT64_FORMAT " %s", GetSystemIdentifier(),
+								 (int) PostmasterPid, (int64) PgStartTime, DataDir);
+
+	if (gethostname(host, sizeof(host)) != 0)
+		strlcpy(host, "?", sizeof(host));
+	host[sizeof(host) - 1] = '\0';
+	return psprintf("snowflake %s %.28s:%d %08x", link->client->purpose, host, PostPortNumber,
+					hash_bytes((unsigned char *) start, (int) strlen(start)));
+}
+
+/*
+ * A notice has come.  A warning that comes with an answer says that something
+ * of it is not so, as that no synchronous standby has it.
+ */
+static void
+note_notice(void *arg, const PGresult *notice)
+{
+	RegistryLink *link = arg;
+	const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *message = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
+
+	if (severity != NULL &&
+		(strcmp(severity, "NOTICE") == 0 || strcmp(severity, "INFO") == 0 ||
+		 strcmp(severity, "LOG") == 0 || strncmp(severity, "DEBUG", 5) == 0))
+		return;
+	if (link->warning[0] == '\0')
+		strlcpy(link->warning, message != NULL ? message : "unknown warning",
+				sizeof(link->warning));
+}
+
+/*
  * Begin to connect: to the primary, if nothing else is said, with the next
  * one of the hosts.
  */
@@ -121,14 +295,12 @@ begin_to_connect(RegistryLink *link)
 	{
 		/* cannot be: it was checked when it was set */
 		PQfreemem(error);
-		registry_link_give_up(link, "\"snowflake.registry\" is not valid");
+		registry_link_give_up_for_long(link, "\"snowflake.registry\" is not valid", NULL);
 		return;
 	}
 
 	keywords[n] = "target_session_attrs";
 	values[n++] = "read-write";
-	keywords[n] = "fallback_application_name";
-	values[n++] = "snowflake";
 	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
 	{
 		if (option->val != NULL &&
@@ -138,7 +310,7 @@ begin_to_connect(RegistryLink *link)
 	}
 	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
 	{
-		if (option->val == NULL || n >= (int) lengthof(keywords) - 2)
+		if (option->val == NULL || n >= (int) lengthof(keywords) - 3)
 			continue;
 		keywords[n] = option->keyword;
 		if (strcmp(option->keyword, "host") == 0 ||
@@ -151,20 +323,24 @@ begin_to_connect(RegistryLink *link)
 	/* the last one of a keyword counts */
 	keywords[n] = "client_encoding";
 	values[n++] = "UTF8";
+	keywords[n] = "application_name";
+	values[n++] = session_name(link);
 	keywords[n] = NULL;
 	values[n] = NULL;
 	PQconninfoFree(options);
 
 	link->attempt++;
+	link->hosts = hosts;
 	link->conn = PQconnectStartParams(keywords, values, 0);
 	if (link->conn == NULL)
 	{
 		registry_link_give_up(link, "out of memory");
 		return;
 	}
+	PQsetNoticeReceiver(link->conn, note_notice, link);
 	if (PQstatus(link->conn) == CONNECTION_BAD)
 	{
-		registry_link_give_up(link, PQerrorMessage(link->conn));
+		give_up_connecting(link);
 		return;
 	}
 	link->state = LINK_CONNECTING;
@@ -172,30 +348,172 @@ begin_to_connect(RegistryLink *link)
 	link->until = clock_read_steady() + LINK_ATTEMPT_MS * 1000;
 }
 
+/*
+ * Something is asked: what comes from now on is its answer.
+ */
 static void
-ignore_notice(void *arg, const char *message)
+await_answer(RegistryLink *link, LinkState state, int is_sent, int64 sent_at)
 {
+	if (is_sent == 0)
+	{
+		registry_link_give_up(link, PQerrorMessage(link->conn));
+		return;
+	}
+	link->state = state;
+	link->needs_flush = true;
+	link->until = sent_at + LINK_ATTEMPT_MS * 1000;
+}
+
+static void
+forget_answer(RegistryLink *link)
+{
+	PQclear(link->answer);
+	link->answer = NULL;
+	link->warning[0] = '\0';
+}
+
+/*
+ * The connection is there.
+ */
+static void
+greet(RegistryLink *link)
+{
+	const LinkClient *client = link->client;
+	const char *values[] = {
+		session_name(link), client->extension, client->function,
+		psprintf("%d", client->nargs)
+	};
+
+	forget_answer(link);
+	if (PQsetnonblocking(link->conn, 1) != 0)
+	{
+		registry_link_give_up(link, PQerrorMessage(link->conn));
+		return;
+	}
+	await_answer(link, LINK_GREETING,
+				 PQsendQueryParams(link->conn, GREETING, lengthof(values), NULL,
+								   values, NULL, NULL, 0),
+				 clock_read_steady());
+}
+
+/*
+ * Which of two versions is the later one: like strcmp().
+ */
+static int
+compare_versions(const char *a, const char *b)
+{
+	while (*a != '\0' && *b != '\0')
+	{
+		char	   *end_a;
+		char	   *end_b;
+		long		number_a = strtol(a, &end_a, 10);
+		long		number_b = strtol(b, &end_b, 10);
+
+		if (number_a != number_b)
+			return number_a < number_b ? -1 : 1;
+		if (end_a == a || end_b == b)
+			break;
+		a = end_a + (*end_a == '.');
+		b = end_b + (*end_b == '.');
+	}
+	return strcmp(a, b);
+}
+
+/*
+ * What the registry lacks; false when it has all.  The hint names neither host
+ * nor role, as everybody may see it.
+ */
+static bool
+lacks_something(RegistryLink *link, const PGresult *answer, char **reason, char **hint)
+{
+	const LinkClient *client = link->client;
+	const char *role = PQgetvalue(answer, 0, COL_ROLE);
+	const char *schema = PQgetvalue(answer, 0, COL_SCHEMA);
+	const char *version = PQgetvalue(answer, 0, COL_VERSION);
+	char	   *where = psprintf("in database \"%s\" of host \"%s\"",
+								 PQgetvalue(answer, 0, COL_DATABASE), PQhost(link->conn));
+
+	if (PQgetisnull(answer, 0, COL_VERSION))
+	{
+		*reason = psprintf("there is no extension \"%s\" %s", client->extension, where);
+		*hint = psprintf("Run CREATE EXTENSION %s in that database.", client->extension);
+	}
+	else if (strcmp(version, SNOWFLAKE_VERSION) != 0)
+	{
+		bool		is_old = compare_versions(version, SNOWFLAKE_VERSION) < 0;
+
+		*reason = psprintf("extension \"%s\" %s is of version %s, which is too %s: this server needs " SNOWFLAKE_VERSION,
+						   client->extension, where, version, is_old ? "old" : "new");
+		*hint = is_old ?
+			psprintf("Install the files of version " SNOWFLAKE_VERSION " on the registry's server, and run ALTER EXTENSION %s UPDATE in that database.",
+					 client->extension) :
+			psprintf("Install the files of version %s on this server, and restart it.", version);
+	}
+	else if (PQgetisnull(answer, 0, COL_MAY_EXECUTE))
+	{
+		*reason = psprintf("extension \"%s\" %s has no function %s() with %d arguments: it is not that of version " SNOWFLAKE_VERSION " of this server",
+						   client->extension, where, client->function, client->nargs);
+		*hint = psprintf("Install the same files on both servers, and run ALTER EXTENSION %s UPDATE in that database.",
+						 client->extension);
+	}
+	else if (PQgetvalue(answer, 0, COL_MAY_USE)[0] != 't')
+	{
+		*reason = psprintf("role \"%s\" may not use schema %s %s", role, schema, where);
+		*hint = psprintf("Run GRANT USAGE ON SCHEMA %s TO that role, in that database.", schema);
+	}
+	else if (PQgetvalue(answer, 0, COL_MAY_EXECUTE)[0] != 't')
+	{
+		*reason = psprintf("role \"%s\" may not execute function %s.%s() %s",
+						   role, schema, client->function, where);
+		*hint = psprintf("Run GRANT EXECUTE ON FUNCTION %s.%s TO that role, in that database.",
+						 schema, client->function);
+	}
+	else
+		return false;
+	return true;
+}
+
+static void
+handle_greeting(RegistryLink *link, const PGresult *answer)
+{
+	char	   *reason;
+	char	   *hint;
+
+	if (PQntuples(answer) != 1 || PQnfields(answer) != GREETING_COLS)
+		registry_link_give_up(link, "it did not understand what was asked");
+	else if (lacks_something(link, answer, &reason, &hint))
+		registry_link_give_up_for_long(link, reason, hint);
+	else
+	{
+		snprintf(link->schema, sizeof(link->schema), "%s.",
+				 PQgetvalue(answer, 0, COL_SCHEMA));
+		forget_answer(link);
+		await_answer(link, LINK_PREPARING,
+					 PQsendPrepare(link->conn, PREPARED,
+								   psprintf(link->client->statement, link->schema), 0, NULL),
+					 clock_read_steady());
+	}
 }
 
 static void
 ask(RegistryLink *link)
 {
 	LinkRequest request = {0};
+	int			is_sent;
 
 	forget_answer(link);		/* that an ERROR kept from being handled */
 	link->sent_at = clock_read_steady();
 	link->client->build(link, &request, !link->has_asked);
 	Assert(request.nparams <= LINK_MAX_PARAMS);
-	if (PQsendQueryParams(link->conn, request.sql, request.nparams, NULL,
-						  request.values, NULL, NULL, 0) == 0)
-	{
-		registry_link_give_up(link, PQerrorMessage(link->conn));
-		return;
-	}
-	link->has_asked = true;
-	link->state = LINK_ASKING;
-	link->needs_flush = true;
-	link->until = link->sent_at + LINK_ATTEMPT_MS * 1000;
+	link->sent_statement = request.sql == link->client->statement;
+	if (link->sent_statement)
+		is_sent = PQsendQueryPrepared(link->conn, PREPARED, request.nparams,
+									  request.values, NULL, NULL, 0);
+	else
+		is_sent = PQsendQueryParams(link->conn, psprintf(request.sql, link->schema),
+									request.nparams, NULL, request.values, NULL, NULL, 0);
+	link->has_asked = is_sent != 0;
+	await_answer(link, LINK_ASKING, is_sent, link->sent_at);
 }
 
 /*
@@ -219,15 +537,90 @@ go_on(RegistryLink *link)
 }
 
 /*
+ * The registry has answered with an error.  Of such that tell of a change in the
+ * registry, as of a right that was revoked, the greeting can tell more.
+ */
+static void
+give_up_with_error(RegistryLink *link)
+{
+	const char *sqlstate = PQresultErrorField(link->answer, PG_DIAG_SQLSTATE);
+	const char *message = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_DETAIL);
+	const char *hint = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_HINT);
+	LinkFailure failure = {.passes = true};
+
+	if (message == NULL || sqlstate == NULL || strlen(sqlstate) != 5)
+		message = PQresultErrorMessage(link->answer);
+	else
+		failure.passes = wait_error_passes(MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2],
+														 sqlstate[3], sqlstate[4]));
+	failure.reason = detail == NULL ? pstrdup(message) :
+		psprintf("%s (%s)", message, detail);
+	failure.hint = hint == NULL ? NULL : pstrdup(hint);
+	failure.is_quiet = !failure.passes && !link->is_doubted;
+	link->is_doubted = !failure.passes;
+	fail(link, &failure);
+}
+
+/*
  * The connection was lost, or there is no more of an answer in time.  Where
  * the registry has said why, that is the reason.
  */
 static void
 give_up_asking(RegistryLink *link, const char *reason)
 {
-	if (link->answer != NULL && PQresultStatus(link->answer) != PGRES_TUPLES_OK)
-		reason = PQresultErrorMessage(link->answer);
-	registry_link_give_up(link, reason);
+	if (link->answer != NULL && PQresultStatus(link->answer) == PGRES_FATAL_ERROR)
+		give_up_with_error(link);
+	else
+		registry_link_give_up(link, reason);
+}
+
+/*
+ * An answer to something.
+ */
+static void
+finish(RegistryLink *link)
+{
+	LinkState	state = link->state;
+	bool		is_error = PQresultStatus(link->answer) == PGRES_FATAL_ERROR;
+
+	if (is_error && (state != LINK_ASKING || link->sent_statement))
+	{
+		const char *sqlstate = PQresultErrorField(link->answer, PG_DIAG_SQLSTATE);
+
+		/* the client can tell which of what it asked for it is about */
+		if (state != LINK_ASKING || sqlstate == NULL || strncmp(sqlstate, "42", 2) == 0 ||
+			strncmp(sqlstate, "0A", 2) == 0 || strncmp(sqlstate, "26", 2) == 0)
+		{
+			give_up_with_error(link);
+			return;
+		}
+	}
+	if (!is_error && state != LINK_PREPARING && link->warning[0] != '\0')
+	{
+		registry_link_give_up(link, psprintf("it does not confirm its answer, but says \"%s\"",
+											 link->warning));
+		return;
+	}
+
+	switch (state)
+	{
+		case LINK_GREETING:
+			handle_greeting(link, link->answer);
+			break;
+		case LINK_PREPARING:
+			rest(link, 0);
+			break;
+		default:
+			rest(link, 0);
+			link->client->handle(link, link->answer);
+			forget_answer(link);
+			if (link->conn != NULL)
+			{
+				link->failures = 0;
+				link->is_doubted = false;
+			}
+	}
 }
 
 /*
@@ -267,17 +660,16 @@ receive(RegistryLink *link)
 				give_up_asking(link, "no answer");
 				return;
 			}
-			rest(link, 0);
-			link->client->handle(link, link->answer);
-			forget_answer(link);
+			finish(link);
 			return;
 		}
-		forget_answer(link);
+		PQclear(link->answer);
 		link->answer = result;
 
 		/* of a COPY there would be no end */
 		status = PQresultStatus(result);
-		if (status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR)
+		if (status != PGRES_FATAL_ERROR &&
+			status != (link->state == LINK_PREPARING ? PGRES_COMMAND_OK : PGRES_TUPLES_OK))
 		{
 			registry_link_give_up(link, psprintf("it answered with %s", PQresStatus(status)));
 			return;
@@ -313,25 +705,18 @@ registry_link_serve(RegistryLink *link)
 			if (is_ready)
 				link->polling = PQconnectPoll(link->conn);
 			if (link->polling == PGRES_POLLING_FAILED)
-				registry_link_give_up(link, PQerrorMessage(link->conn));
+				give_up_connecting(link);
 			else if (link->polling == PGRES_POLLING_OK)
-			{
-				PQsetNoticeProcessor(link->conn, ignore_notice, NULL);
-				if (PQsetnonblocking(link->conn, 1) != 0)
-					registry_link_give_up(link, PQerrorMessage(link->conn));
-				else
-				{
-					rest(link, 0);
-					go_on(link);
-				}
-			}
+				greet(link);
 			else if (now >= link->until)
 				registry_link_give_up(link, psprintf("no connection in %d ms", LINK_ATTEMPT_MS));
 			break;
 
+		case LINK_GREETING:
+		case LINK_PREPARING:
 		case LINK_ASKING:
 			receive(link);
-			if (link->state == LINK_ASKING && now >= link->until)
+			if (link->state != LINK_RESTING && now >= link->until)
 				give_up_asking(link, psprintf("no answer in %d ms", LINK_ATTEMPT_MS));
 			break;
 	}
@@ -377,7 +762,7 @@ registry_link_pause(RegistryLink *link)
 	/* what was under way is not to be gone on with */
 	if (link->state != LINK_RESTING)
 		disconnect(link);
-	rest(link, RETRY_MS);
+	rest(link, next_pause_ms(link, true));
 }
 
 void
@@ -385,6 +770,20 @@ registry_link_reset(RegistryLink *link)
 {
 	disconnect(link);
 	rest(link, 0);
+	link->failures = 0;
+}
+
+void
+registry_link_retry(RegistryLink *link)
+{
+	if (link->state == LINK_RESTING)
+		rest(link, 0);
+}
+
+int64
+registry_link_jitter(int64 time)
+{
+	return time - time / 10 + (int64) (pg_prng_double(&pg_global_prng_state) * (time / 5));
 }
 
 bool

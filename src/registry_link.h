@@ -19,11 +19,15 @@
 /* No answer in this time is none, nor is it one when it comes later. */
 #define LINK_ATTEMPT_MS	5000
 
-#define LINK_MAX_PARAMS	16
+#define LINK_MAX_PARAMS	17
 
 typedef struct LinkRequest
 {
-	const char *sql;			/* one statement, and so one transaction */
+	/*
+	 * One statement, and so one transaction.  Where it has "%s", that is for
+	 * the schema of the client's extension, with a dot after it.
+	 */
+	const char *sql;
 	int			nparams;
 	const char *values[LINK_MAX_PARAMS];	/* text, NULL for null */
 } LinkRequest;
@@ -31,11 +35,41 @@ typedef struct LinkRequest
 typedef struct RegistryLink RegistryLink;
 
 /*
+ * Why it did not work, in UTF-8.
+ */
+typedef struct LinkFailure
+{
+	const char *reason;			/* without a full stop */
+	const char *hint;			/* what to do, a sentence; NULL for nothing
+								 * special */
+	bool		passes;			/* by itself; else somebody has to mend it */
+	bool		is_quiet;		/* not for the log: it tries again at once, and
+								 * then knows more */
+} LinkFailure;
+
+/*
  * What uses a connection.  Only prepare(), build() and handle() may raise an
  * ERROR, after which registry_link_pause() is due.
  */
 typedef struct LinkClient
 {
+	/* What it is for, in the name by which the registry knows the session. */
+	const char *purpose;
+
+	/*
+	 * What the registry must have: the extension, of this library's version,
+	 * and in it a function with so many arguments.
+	 */
+	const char *extension;
+	const char *function;
+	int			nargs;
+
+	/*
+	 * The statement that is sent again and again, see LinkRequest.  It is
+	 * prepared on each connection, and known by this pointer.
+	 */
+	const char *statement;
+
 	/* Is a connection needed at all?  When not, it is closed. */
 	bool		(*is_used) (void);
 
@@ -66,18 +100,25 @@ typedef struct LinkClient
 
 	/*
 	 * It did not work: no connection, no answer in time, a connection that
-	 * was lost, registry_link_give_up().  By now it is disconnected, and
-	 * tries again later.  The reason has no full stop.
+	 * was lost, a registry that lacks something, registry_link_give_up().  By
+	 * now it is disconnected, and tries again later.
 	 */
-	void		(*failed) (const char *reason);
+	void		(*failed) (const LinkFailure *failure);
 } LinkClient;
 
 typedef enum LinkState
 {
 	LINK_RESTING,				/* not before "until"; a connection is idle */
 	LINK_CONNECTING,			/* as "polling" says, until "until" */
-	LINK_ASKING					/* an answer is awaited, until "until" */
+
+	/* An answer is awaited, until "until": */
+	LINK_GREETING,				/* to what is asked first on a connection */
+	LINK_PREPARING,				/* to the preparing of the client's statement */
+	LINK_ASKING					/* to a request */
 } LinkState;
+
+#define LINK_SCHEMA_SIZE	(2 * NAMEDATALEN + 4)
+#define LINK_WARNING_SIZE	256
 
 /*
  * All zero but for the client at first.  But for client, sent_at and has_asked
@@ -92,6 +133,14 @@ struct RegistryLink
 	PostgresPollingStatusType polling;
 	bool		is_ready;		/* what is waited for has come */
 	int			attempt;		/* counts them, to choose a host */
+	int			hosts;			/* to choose from */
+	int			failures;		/* since the last answer */
+	bool		is_doubted;		/* an error may be due to something that the
+								 * greeting finds */
+	char		schema[LINK_SCHEMA_SIZE];	/* as quoted, with a dot */
+	bool		sent_statement; /* the client's, that is prepared */
+	char		warning[LINK_WARNING_SIZE]; /* that came with the answer; ''
+											 * for none */
 	bool		has_asked;		/* on this connection */
 	int64		sent_at;		/* steady clock, not after the last request */
 	bool		needs_flush;	/* not all of the request was sent */
@@ -123,6 +172,12 @@ extern void registry_link_pause(RegistryLink *link);
 /* The setting has changed: disconnect, and try at once. */
 extern void registry_link_reset(RegistryLink *link);
 
+/* Somebody may have mended what is wrong: a pause after a failure is over. */
+extern void registry_link_retry(RegistryLink *link);
+
+/* A time that a thousand servers are not to have in common: 10% more or less. */
+extern int64 registry_link_jitter(int64 time);
+
 /*
  * Two answers of the registry say where it is, as "system identifier/timeline"
  * and more.  Is the later one of a primary that another was promoted in place
@@ -132,6 +187,10 @@ extern bool registry_link_is_outdated(const char *before, const char *now);
 
 /* For handle(): what came is no answer. */
 extern void registry_link_give_up(RegistryLink *link, const char *reason);
+
+/* The same, where somebody has to mend it, as the hint says. */
+extern void registry_link_give_up_for_long(RegistryLink *link, const char *reason,
+										   const char *hint);
 
 #pragma GCC visibility pop
 

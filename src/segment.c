@@ -447,7 +447,8 @@ look_at(const char *utf8, SegmentHandle *handle, Look *look)
 	look->max_value = segment->max_value;
 	strlcpy(look->error, segments->error[0] != '\0' ? segments->error :
 			segment->is_failing ? segment->error : "", sizeof(look->error));
-	look->error_passes = segments->error[0] != '\0' || segment->error_passes;
+	look->error_passes = segments->error[0] != '\0' ? segments->error_passes :
+		segment->error_passes;
 	if (!is_exhausted(segment, pg_atomic_read_u64(&segment->word)))
 		look->found = LOOK_TAKE;
 	else if ((int32) (segment->answers - look->answer) < 0)

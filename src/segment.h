@@ -113,6 +113,13 @@ extern int64 segment_due_at_home(void);
  */
 extern void segment_serve_at_home(void);
 
+/*
+ * Forget where the registry was and what it has told, so that one that knows
+ * less than that is believed again.  For snowflake_forget_registry(); takes
+ * Segments.lock.
+ */
+extern void segment_forget_registry(void);
+
 /* In a worker that begins: one before it may have ended at any point. */
 extern void segment_begin(void);
 

@@ -69,7 +69,6 @@ try_to_ask(SegmentCommandKind kind, const char *utf8, const SegmentOptions *opti
 		strlcpy(command->tag, utf8, sizeof(command->tag));
 		command->options = *options;
 		memset(&command->result, 0, sizeof(command->result));
-		segments->error[0] = '\0';
 		is_mine = true;
 	}
 	LWLockRelease(segments->lock);
@@ -114,6 +113,7 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	char	   *hint;
 	bool		was_mine = is_mine;
 	bool		is_sent;
+	bool		passes;
 
 	CHECK_FOR_INTERRUPTS();
 	if (left_ms > 0)
@@ -133,6 +133,7 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 		return;
 	}
 	strlcpy(error, shared->segments.error, sizeof(error));
+	passes = error[0] == '\0' || shared->segments.error_passes;
 	is_sent = command->state == COMMAND_SENT;
 	if (is_mine && !is_sent)
 	{
@@ -148,7 +149,7 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 		detail = was_mine ? "The background worker has not carried out the command yet." :
 			"The background worker is busy with the command of another session.";
 	ereport(ERROR,
-			(errcode(wait_sqlstate(true)),
+			(errcode(wait_sqlstate(passes)),
 			 errmsg("cannot %s segment tag \"%s\": no answer came in time",
 					names[kind], utf8_to_server(utf8)),
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",

@@ -419,7 +419,11 @@ segment_fetch_handle_no_tags(void)
 const char *
 segment_fetch_objection(const SegmentRow *rows, int nrows)
 {
-	const char *place = shared->segments.place;
+	char		place[sizeof(shared->segments.place)];
+
+	LWLockAcquire(shared->segments.lock, LW_SHARED);
+	strlcpy(place, shared->segments.place, sizeof(place));
+	LWLockRelease(shared->segments.lock);
 
 	if (nrows != request.nasks || !segment_rows_are_sound(rows, nrows))
 		return "it did not understand what was asked";
@@ -548,12 +552,8 @@ void
 segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 						 const char *hint)
 {
-	if (sqlstate == ERRCODE_UNDEFINED_FUNCTION)
-	{
-		message = "the extension \"" SEGMENT_EXTENSION "\" is not in the registry";
-		detail = "";
-		hint = "Run CREATE EXTENSION " SEGMENT_EXTENSION " there, with a schema on the search_path of the role of \"snowflake.registry\".";
-	}
+	if (sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE && *hint == '\0' && !segment_is_at_home())
+		hint = "Run GRANT EXECUTE ON FUNCTION snowflake_create_tag, snowflake_alter_tag, snowflake_drop_tag in the registry, TO the role of \"snowflake.registry\".";
 
 	if (request.kind == FETCH_COMMAND)
 	{
@@ -580,12 +580,13 @@ segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 }
 
 void
-segment_fetch_note_no_answer(const char *error)
+segment_fetch_note_no_answer(const char *error, bool passes)
 {
 	Segments   *segments = &shared->segments;
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
 	utf8_copy(segments->error, sizeof(segments->error), error);
+	segments->error_passes = passes;
 	LWLockRelease(segments->lock);
 
 	if (request.kind == FETCH_COMMAND)
@@ -598,7 +599,18 @@ segment_fetch_note_no_answer(const char *error)
 		segment_fetch_handle_result(&result);
 	}
 	else if (request.kind == FETCH_TAKE)
-		take_failed(error, true);
+		take_failed(error, passes);
+}
+
+void
+segment_forget_registry(void)
+{
+	Segments   *segments = &shared->segments;
+
+	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
+	segments->place[0] = '\0';
+	segments->changes = 0;
+	LWLockRelease(segments->lock);
 }
 
 void

@@ -72,8 +72,11 @@ extern void segment_fetch_handle_result(const SegmentResult *result);
 extern void segment_fetch_note_error(int sqlstate, const char *message,
 									 const char *detail, const char *hint);
 
-/* There is no answer.  The error is a sentence in UTF-8. */
-extern void segment_fetch_note_no_answer(const char *error);
+/*
+ * There is no answer.  The error is a sentence in UTF-8, and may pass by
+ * itself.
+ */
+extern void segment_fetch_note_no_answer(const char *error, bool passes);
 
 /*
  * Send the request of segment_keep.c and wait for the answer, in

@@ -62,6 +62,7 @@ build_keep(LinkRequest *keep)
 	Segments   *segments = &shared->segments;
 	SegmentSpan *spans = palloc(sizeof(SegmentSpan) * 2 * Max(shared->nsegments, 1));
 	int			nspans = 0;
+	char		place[sizeof(segments->place)];
 
 	for (int i = 0; i < shared->nsegments; i++)
 		nspans += close_entry(SEGMENT(i), &spans[nspans]);
@@ -69,7 +70,10 @@ build_keep(LinkRequest *keep)
 	if (nspans == 0 || !snowflake_keep_segments || !segment_is_valid())
 		return false;
 
-	segment_request_keep(keep, spans, nspans, segments->place,
+	LWLockAcquire(segments->lock, LW_SHARED);
+	strlcpy(place, segments->place, sizeof(place));
+	LWLockRelease(segments->lock);
+	segment_request_keep(keep, spans, nspans, pstrdup(place),
 						 segment_is_at_home() ? 0 : LEASE_TTL_US);
 	return true;
 }

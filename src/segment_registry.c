@@ -66,7 +66,6 @@ link_build(RegistryLink *link, LinkRequest *sent, bool is_first)
 	}
 	else
 		(void) segment_fetch_build(sent, link->sent_at, is_first);
-	sent->sql = psprintf(sent->sql, "");
 }
 
 static void
@@ -122,22 +121,28 @@ link_handle(RegistryLink *link, const PGresult *answer)
 }
 
 static void
-link_failed(const char *reason)
+link_failed(const LinkFailure *failure)
 {
-	char	   *error = psprintf("The registry could not be asked: %s.", reason);
+	char	   *error = psprintf("The registry could not be asked: %s.", failure->reason);
 	uint64		left_out;
 
 	keeping.failures++;
-	segment_fetch_note_no_answer(error);
+	segment_fetch_note_no_answer(error, failure->passes);
 
-	if (alarm_is_due(ALARM_SEGMENT, &left_out))
+	if (!failure->is_quiet && alarm_is_due(ALARM_SEGMENT, &left_out))
 		ereport(WARNING,
 				(errmsg("could not fetch segments of numbers"),
 				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("Sessions can draw the numbers in memory, for \"snowflake.lease_ttl\" at most.")));
+				 errhint("%s", failure->hint != NULL ? failure->hint :
+						 "Sessions can draw the numbers in memory, for \"snowflake.lease_ttl\" at most.")));
 }
 
 static const LinkClient client = {
+	.purpose = "segments",
+	.extension = SEGMENT_EXTENSION,
+	.function = "snowflake_take_segments",
+	.nargs = SEGMENT_TAKE_PARAMS,
+	.statement = segment_take_sql,
 	.is_used = link_is_used,
 	.due = link_due,
 	.build = link_build,
@@ -147,6 +152,12 @@ static const LinkClient client = {
 
 RegistryLink segment_link = {.client = &client};
 
+/*
+ * One attempt, whatever becomes of it.  A request that was lost with its answer
+ * may have been done, and what it kept may have been given out again, to this
+ * server's next start or to a copy of it.  A second one would keep it anew.  So
+ * another connection is tried only before anything of it was sent.
+ */
 void
 segment_keep_over_link(const LinkRequest *keep)
 {
@@ -154,6 +165,7 @@ segment_keep_over_link(const LinkRequest *keep)
 	int			failures = keeping.failures;
 	bool		is_reset = false;
 
+	registry_link_retry(&segment_link);
 	keeping.request = keep;
 	while (!keeping.is_done)
 	{
@@ -165,8 +177,8 @@ segment_keep_over_link(const LinkRequest *keep)
 			break;
 		registry_link_serve(&segment_link);
 
-		/* the connection may have been a dead one: try another, once */
-		if (keeping.is_done || keeping.failures > failures + 1)
+		if (keeping.is_done || keeping.failures > failures + 1 ||
+			(keeping.failures > failures && keeping.is_sent))
 			break;
 		if (keeping.failures > failures && !is_reset)
 		{

@@ -29,6 +29,8 @@
 	" lengths => $4::bigint[], holder => $5::text," \
 	" hold => $6::bigint OPERATOR(pg_catalog.*) interval '1 us')"
 
+const char	segment_take_sql[] = TAKE;
+
 #define KEEP \
 	"SELECT %ssnowflake_keep_segments(holder => $1::text," \
 	" hold => $2::bigint OPERATOR(pg_catalog.*) interval '1 us', incarnations => $3::uuid[]," \
@@ -113,8 +115,8 @@ segment_request_take(LinkRequest *take, const SegmentAsk *asks, int nasks, int64
 		append_number(&lengths, ask->length);
 	}
 
-	take->sql = TAKE;
-	take->nparams = 6;
+	take->sql = segment_take_sql;
+	take->nparams = SEGMENT_TAKE_PARAMS;
 	take->values[0] = finish_array(&tags);
 	take->values[1] = finish_array(&incarnations);
 	take->values[2] = finish_array(&seen);

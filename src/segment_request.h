@@ -60,6 +60,9 @@ typedef struct SegmentSpan
  * function: its schema, or nothing where the registry finds it without.
  */
 
+extern const char segment_take_sql[];
+#define SEGMENT_TAKE_PARAMS	6
+
 /* Take segments for these tags, and hold them for so long (microseconds). */
 extern void segment_request_take(LinkRequest *take, const SegmentAsk *asks,
 								 int nasks, int64 hold);

@@ -197,10 +197,15 @@ sleep_and_check(long timeout_ms)
 	char	   *registry = pstrdup(snowflake_registry);
 
 	wait_for_events(timeout_ms);
-	if (worker_after_sleep() && strcmp(registry, snowflake_registry) != 0)
+	if (worker_after_sleep())
 	{
 		for (int i = 0; i < (int) lengthof(links); i++)
-			registry_link_reset(links[i]);
+		{
+			if (strcmp(registry, snowflake_registry) != 0)
+				registry_link_reset(links[i]);
+			else
+				registry_link_retry(links[i]);
+		}
 	}
 	pfree(registry);
 }

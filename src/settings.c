@@ -278,6 +278,47 @@ check_database(char **newval, void **extra, GucSource source)
 }
 
 /*
+ * Is it the name of an option in a string that nobody has put a password into?
+ */
+static bool
+is_option_name(const char *word, int length, const char *value)
+{
+	if (length == 0 || strstr(value, "password") != NULL)
+		return false;
+	for (const char *c = value; *c != '\0'; c++)
+	{
+		if (strncmp(c, word, length) == 0 && c[length] == '=' &&
+			(c == value || strchr(" ?&", c[-1]) != NULL))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Why libpq does not understand a value, on one line.  It quotes parts of it,
+ * which may be of a secret: from the first such to the last they are left out.
+ */
+static char *
+reason_without_secrets(const char *error, const char *value)
+{
+	char	   *reason = pnstrdup(error, strcspn(error, "\n"));
+	char	   *last = strrchr(reason, '"');
+	char	   *quote = strchr(reason, '"');
+
+	while (quote != NULL)
+	{
+		char	   *word = quote + 1;
+		int			length = strcspn(word, "\"");
+
+		if (length != 1 && !is_option_name(word, length, value))
+			return psprintf("%.*s\"...%s", (int) (quote - reason), reason,
+							last > quote ? last : "");
+		quote = word[length] == '\0' ? NULL : strchr(word + length + 1, '"');
+	}
+	return reason;
+}
+
+/*
  * A connection string, without a secret in it.
  */
 static bool
@@ -295,8 +336,11 @@ check_registry(char **newval, void **extra, GucSource source)
 	options = PQconninfoParse(*newval, &error);
 	if (options == NULL)
 	{
-		/* what libpq says may have parts of it in it */
-		GUC_check_errdetail("It is not a connection string.");
+		if (error == NULL)
+			GUC_check_errdetail("It is not a connection string.");
+		else
+			GUC_check_errdetail("It is not a connection string: %s.",
+								reason_without_secrets(error, *newval));
 		GUC_check_errhint("Write it as for psql, as in \"host=registry.example dbname=registry user=snowflake\".");
 		PQfreemem(error);
 		return false;

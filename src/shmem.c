@@ -106,6 +106,9 @@ shmem_startup(void)
 		pg_atomic_init_u32(&shared->lease.offered, 0);
 		pg_atomic_init_u32(&shared->lease.taken, 0);
 		pg_atomic_init_u64(&shared->lease.clock_offset, 0);
+		pg_atomic_init_u32(&shared->lease.free_numbers, (uint32) -1);
+		shared->lease.seen.changes = -1;
+		shared->lease.seen.renewals = -1;
 		shared->lease.recalled_node = -1;
 		shared->lease.remembered_node = -1;
 

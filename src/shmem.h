@@ -11,6 +11,7 @@
 #ifndef SNOWFLAKE_SHMEM_H
 #define SNOWFLAKE_SHMEM_H
 
+#include "access/xlogdefs.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/dsm.h"
@@ -212,6 +213,16 @@ typedef struct Mark
 	uint64		warned;
 } Mark;
 
+/*
+ * What was seen of the registry that gives node numbers.
+ */
+typedef struct RegistrySeen
+{
+	char		timeline[64];	/* "system identifier/timeline", '' for nothing */
+	int64		changes;		/* the most that it has told of, -1 for none */
+	int64		renewals;		/* of the lease when last granted, -1 for none */
+} RegistrySeen;
+
 #define LEASE_TOKEN_SIZE	37
 #define LEASE_ERROR_SIZE	2048
 
@@ -268,6 +279,22 @@ typedef struct Lease
 	pg_atomic_uint64 clock_offset;
 	bool		has_clock_offset;
 
+	/*
+	 * Numbers that nobody had when last asked, (uint32) -1 for not known. Read
+	 * by anyone.
+	 */
+	pg_atomic_uint32 free_numbers;
+
+	/*
+	 * What was seen of the registry; and it was forgotten on demand since it
+	 * was remembered, and before the services have asked again.  Written by
+	 * the services and by snowflake_forget_registry(), protected by
+	 * SharedState.lock.
+	 */
+	RegistrySeen seen;
+	bool		seen_forgotten;
+	bool		to_retry;
+
 	/* Touched by the services alone from here on, which may start again. */
 	char		token[LEASE_TOKEN_SIZE];	/* of this start, '' before */
 	char		known_token[LEASE_TOKEN_SIZE];	/* to the registry; that of an
@@ -280,11 +307,15 @@ typedef struct Lease
 	int64		recalled_floor;
 	char		recalled_token[LEASE_TOKEN_SIZE];
 
+	/* The timeline that this server is known by, see lease.c. */
+	TimeLineID	origin;
+
 	/* What is remembered there now. */
 	int			remembered_node;
 	int64		remembered_deadline;
 	uint64		remembered_last;	/* latest ID time of then */
 	char		remembered_token[LEASE_TOKEN_SIZE];
+	char		remembered_registry[64];	/* its timeline */
 
 	/*
 	 * Why there is no number, or the registry cannot be asked, and what to
@@ -533,9 +564,10 @@ typedef struct Segments
 	bool		is_closing;		/* the server stops */
 	char		error[SEGMENT_MESSAGE_SIZE];	/* the registry cannot be
 												 * asked; '' else */
-
-	/* Touched by the services alone, which may start again. */
-	char		place[128];		/* where the registry is */
+	bool		error_passes;	/* by itself */
+	char		place[128];		/* where the registry is; '' for not known */
+	int64		changes;		/* the largest count of its changes that it
+								 * has told; 0 for none */
 } Segments;
 
 #define SEGMENTS_ALWAYS	PG_UINT64_MAX
@@ -663,6 +695,13 @@ typedef struct SharedState
 	SlotPadded *slots;
 	BackendEntryPadded *backends;
 	SegmentPadded *segment_entries;
+
+	/*
+	 * The timeline on which this data directory was that of a primary when
+	 * the server was started, 0 for none; see instance.c.  Written by the
+	 * postmaster before there are other processes, read only from then on.
+	 */
+	TimeLineID	primary_timeline;
 
 	/* On cache lines that hold nothing else. */
 	char		pad[PG_CACHE_LINE_SIZE];

@@ -62,6 +62,8 @@ my %open = (
 );
 
 # For the owner of the extension, and whom the owner lets
+my $asks = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,,,,i,9,00:10:00,0,"2024-05-01 10:00+00",,layout,host,1,1,,,t)';
+my $here = '(t,here,-infinity,1,"2024-05-01 09:00+00",-infinity,f,f)';
 my %closed = (
 	'snowflake_backfill(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
 	'snowflake_segment_create(text,bigint,integer,integer,integer,bigint,text)' => [ 'ticket' ],
@@ -71,12 +73,25 @@ my %closed = (
 	'snowflake_segment_drop(text,boolean)' => [ 'ticket' ],
 	'snowflake_advance(bigint)' => [ '152075078181383514' ],
 	'snowflake_accept_layout()' => [],
+	'snowflake_forget_registry()' => [],
 	'pg_stat_snowflake_reset()' => [],
-	'snowflake_nodes_timeline()' => [],
 	'snowflake_nodes_here()' => [],
-	'snowflake_nodes_fault(uuid,text,integer,interval,bigint,timestamp with time zone,interval,text)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 'i', 9, '1 s', 0, '2024-05-01 10:00+00', '0', 'layout' ],
-	'snowflake_lease_node(uuid,integer,uuid,interval,text,integer,interval,bigint,timestamp with time zone,interval,text,text,integer,bigint)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', undef, undef, undef, 'i', 9, '10 min', 0, '2024-05-01 10:00+00', undef, 'layout', 'host', 1, 1 ],
-	'snowflake_open_nodes()' => [],
+	'snowflake_nodes_fault(snowflake_node_request)' => [ $asks ],
+	'snowflake_nodes_limit(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
+	'snowflake_nodes_longest(interval)' => [ '1 min' ],
+	'snowflake_nodes_own(snowflake_node_request)' => [ $asks ],
+	'snowflake_nodes_arrive(timestamp with time zone,text,timestamp with time zone,interval)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', '1 min' ],
+	'snowflake_nodes_awaited(timestamp with time zone,snowflake_node_place)' => [ '2024-05-01 10:00+00', $here ],
+	'snowflake_nodes_compare(timestamp with time zone,snowflake_node_request,snowflake_node_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
+	'snowflake_nodes_renew(timestamp with time zone,snowflake_node_request,snowflake_node_place,boolean)' => [ '2024-05-01 10:00+00', $asks, $here, 'true' ],
+	'snowflake_nodes_claim(timestamp with time zone,snowflake_node_request,snowflake_node_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
+	'snowflake_nodes_holders(timestamp with time zone,snowflake_node_request,boolean)' => [ '2024-05-01 10:00+00', $asks, 'true' ],
+	'snowflake_nodes_refuse(timestamp with time zone,snowflake_node_request,snowflake_node_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
+	'snowflake_nodes_serve(timestamp with time zone,text,timestamp with time zone,snowflake_node_request)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', $asks ],
+	'snowflake_nodes_open(timestamp with time zone,text,timestamp with time zone,boolean)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', undef ],
+	'snowflake_nodes_release(timestamp with time zone,integer,timestamp with time zone)' => [ '2024-05-01 10:00+00', 31, '2024-05-01 10:00+00' ],
+	'snowflake_lease_node(uuid,integer,uuid,interval,text,integer,interval,bigint,timestamp with time zone,interval,text,text,integer,bigint,bigint,bigint,boolean)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', undef, undef, undef, 'i', 9, '10 min', 0, '2024-05-01 10:00+00', undef, 'layout', 'host', 1, 1, undef, undef, 'true' ],
+	'snowflake_open_nodes(boolean)' => [ undef ],
 	'snowflake_release_node(integer,timestamp with time zone)' => [ 0, '2024-05-01 10:00+00' ],
 	'snowflake_segments_here()' => [],
 	'snowflake_segments_arrive(interval)' => [ '1 min' ],
@@ -319,6 +334,7 @@ snowflake_home|backfill|r|
 snowflake_home|lease|r|
 snowflake_home|mark|S|
 snowflake_home|recorded|r|
+snowflake_nodes|snowflake_node_counts|v|pg_monitor SELECT
 snowflake_nodes|snowflake_node_lease|r|
 snowflake_nodes|snowflake_node_place|r|
 snowflake_nodes|snowflake_nodes|v|pg_monitor SELECT
@@ -336,10 +352,11 @@ is($node->safe_psql('postgres', <<SQL), join("\n", @definers), 'SECURITY DEFINER
 SELECT p.proname FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 WHERE p.prosecdef ORDER BY p.proname COLLATE "C"
 SQL
-is($node->safe_psql('postgres', <<SQL), '', 'functions in SQL are bound when they are created; no language but that and C; none is leakproof');
+is($node->safe_psql('postgres', <<SQL), '', 'functions in SQL are bound when they are created, those in PL/pgSQL find what they name; no other language but C; none is leakproof');
 SELECT p.oid::regprocedure FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 JOIN pg_language l ON l.oid = p.prolang
-WHERE l.lanname NOT IN ('c', 'sql') OR l.lanname = 'sql' AND p.prosqlbody IS NULL OR p.proleakproof
+WHERE l.lanname NOT IN ('c', 'sql', 'plpgsql') OR l.lanname = 'sql' AND p.prosqlbody IS NULL OR p.proleakproof
+   OR l.lanname = 'plpgsql' AND ('search_path=pg_catalog, pg_temp' = ANY (p.proconfig)) IS NOT TRUE
 SQL
 is($node->safe_psql('postgres', <<SQL), '0', 'no table has row-level security');
 SELECT count(*) FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
@@ -406,6 +423,8 @@ SELECT replace(json_agg(json_build_object('name', p.proname, 'types',
     (SELECT array_agg(t.typname ORDER BY a.n) FROM unnest(p.proargtypes) WITH ORDINALITY a (type, n) JOIN pg_type t ON t.oid = a.type)))::text, chr(10), ' ')
 FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 WHERE p.pronargs > 0 AND NOT 'internal'::regtype = ANY (p.proargtypes)
+  -- whose types are there before
+  AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (p.proargtypes) AND t.typnamespace <> 'pg_catalog'::regnamespace)
 SQL
 $node->safe_psql('postgres', 'DROP EXTENSION snowflake, snowflake_nodes, snowflake_segments, snowflake_home');
 $node->safe_psql('postgres', 'CREATE DATABASE victim');

@@ -700,7 +700,7 @@ sub run_round
 	my $healed = time();
 	my $requests = <<SQL;
 SELECT count(DISTINCT application_name) FROM pg_stat_activity
-WHERE application_name LIKE 'server%' AND query_start > to_timestamp($healed)
+WHERE application_name LIKE 'snowflake segments %' AND query_start > to_timestamp($healed)
 SQL
 	wait_for(
 		sub {

@@ -392,6 +392,7 @@ issues('that were kept', 'was_kept', 'TIMES=1');
 rejected('an answer counts before the commit', 'TIMES=1', 'EARLY_ANSWER');
 rejected('what was kept is claimed and stays', 'TIMES=1', 'CLAIM_STAYS');
 rejected('a server goes on with what it keeps', 'TIMES=1', 'DRAW_AFTER_KEEP');
+rejected('what is kept is sent again', 'TIMES=1', 'RETRY_KEEP');
 rejected('a tag that is dropped leaves nothing', 'TIMES=1', 'DROP', 'NO_TOMBSTONE');
 rejected('no closing after a promotion, segments', @promoted, 'NO_CLOSING');
 rejected('what was kept stays after a promotion', @promoted, 'KEPT_STAYS');

@@ -288,8 +288,16 @@ inline serve_keep(s)
 #endif
 	:: else
 	fi;
+#ifdef RETRY_KEEP
+	/* the answer is lost, and it is sent again */
+	if
+	:: true
+	:: S[s].keeps = 0; S[s].keeps_place = 0
+	fi
+#else
 	S[s].keeps = 0;
 	S[s].keeps_place = 0
+#endif
 }
 
 #ifdef NO_DEADLINE

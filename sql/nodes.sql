@@ -1,0 +1,303 @@
+-- The registry of node numbers at times and in places that are arguments: what
+-- it does at the very end of a lease, of a guard and of a closing, and what it
+-- makes of what servers have seen.  All else of it is in registry.sql.
+SET timezone = 'UTC';
+CREATE SCHEMA nodes;
+CREATE EXTENSION snowflake_nodes SCHEMA nodes;
+SET search_path = nodes, public;
+
+-- Seconds after the time when all begins, and back; marks as well.
+CREATE FUNCTION t(s numeric) RETURNS timestamptz
+RETURN timestamptz '2030-01-01 00:00:00+00' + s * interval '1 s';
+CREATE FUNCTION s(timestamptz) RETURNS numeric
+RETURN CASE WHEN isfinite($1) THEN trim_scale(extract(epoch FROM $1 - t(0))::numeric) END;
+CREATE FUNCTION s(mark bigint) RETURNS numeric
+RETURN CASE WHEN mark > 0 THEN trim_scale(mark / 1000000.0 - extract(epoch FROM t(0))::numeric) ELSE mark END;
+
+-- Where the registry is, and when that was started.
+CREATE TABLE world (place text, started numeric);
+INSERT INTO world VALUES ('7000/00000001/5/6', 0);
+
+-- Server number "server" asks at a time.  Its clock is ahead by so much, and its
+-- lease of 60 s.
+CREATE FUNCTION ask(server integer, at numeric, held integer DEFAULT NULL, remaining numeric DEFAULT NULL,
+                    seen bigint DEFAULT NULL, renewals bigint DEFAULT NULL, held_token integer DEFAULT NULL,
+                    ahead numeric DEFAULT 0, lease_ttl numeric DEFAULT 60, max_node integer DEFAULT 3, mark numeric DEFAULT NULL,
+                    wants_peers boolean DEFAULT NULL)
+RETURNS snowflake_node_answer
+RETURN snowflake_nodes_serve(t(at), (SELECT place FROM world), t((SELECT started FROM world)),
+    ROW(lpad(server::text, 32, '0')::uuid, held, lpad(held_token::text, 32, '0')::uuid, remaining * interval '1 s',
+        'machine ' || server % 10, max_node, lease_ttl * interval '1 s',
+        (extract(epoch FROM t(coalesce(mark, at + ahead + lease_ttl))) * 1000000)::bigint, t(at + ahead), NULL, 'layout A', 'server' || server, 5432, 1,
+        seen, renewals, wants_peers)::snowflake_node_request);
+-- What it is told: the number and what it has to remember, or why not.
+CREATE FUNCTION told(snowflake_node_answer) RETURNS text
+RETURN CASE WHEN ($1).node IS NULL
+            THEN format('%s%s (%s changes)', CASE WHEN ($1).refusal_passes THEN 'not yet: ' ELSE 'no: ' END, ($1).refusal, ($1).changes)
+            ELSE format('%s: floor %s, granted %s, %s changes, %s renewals', ($1).node, s(($1).floor), s(($1).granted), ($1).changes, ($1).renewals) END;
+CREATE VIEW state AS
+    SELECT s(closed_until) AS closed_until, s(guarded_until) AS guarded_until, is_proved, changes, place, s(started_at) AS started
+    FROM snowflake_node_place;
+
+--
+-- Renewals and claims at the ends of leases
+--
+SELECT told(ask(1, 10));
+SELECT told(ask(1, 20));
+-- the last at which it runs; it is renewed later too, if nobody else has it
+SELECT told(ask(1, 80));
+SELECT told(ask(1, 140.000001));
+SELECT told(ask(1, 300));
+-- claimed as soon as it has run out, and not before
+SELECT told(ask(2, 360, held => 0));
+SELECT told(ask(3, 360, max_node => 0));
+SELECT told(ask(3, 360.000001, max_node => 0));
+SELECT told(ask(1, 361, held => 0, remaining => 9, renewals => 5, max_node => 0));
+-- and not by a clock that is behind the mark
+SELECT told(ask(4, 425, max_node => 0, ahead => -5));
+SELECT told(ask(4, 425, max_node => 0, ahead => -4.999999));
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+
+--
+-- How far ahead
+--
+SELECT told(ask(1, 0, ahead => 10.000001));
+SELECT (ask(1, 0, ahead => 11.56)).refusal_detail, (ask(1, 0, ahead => 11.56)).refusal_hint \gx
+SELECT (ask(1, 0, mark => 90)).refusal_detail, (ask(1, 0, mark => 90)).refusal_hint \gx
+SELECT told(ask(1, 0, ahead => 10));
+-- a renewal gets no more than that
+SELECT told(ask(1, 3, ahead => 100));
+-- nor less than before
+SELECT told(ask(1, 4, ahead => -100));
+SELECT told(ask(1, 4, lease_ttl => 10));
+
+--
+-- What servers are told, and what is not written
+--
+SELECT a.* FROM ask(1, 5, wants_peers => true) AS a;
+SELECT told(ask(2, 5));
+SELECT a.peers, a.peers_offset, a.free FROM ask(2, 6, wants_peers => true) AS a;
+-- a number whose lease is over, but not its mark, is not free
+SELECT a.peers, a.free FROM ask(2, 66, wants_peers => true) AS a;
+SELECT a.peers, a.free FROM ask(2, 73.999999, wants_peers => true) AS a;
+SELECT a.peers, a.free FROM ask(2, 75, wants_peers => true) AS a;
+SELECT a.free FROM ask(2, 75, max_node => 2147483647, wants_peers => true) AS a;
+SELECT snowflake_nodes_release(t(76), 1, t(80)), snowflake_nodes_release(t(76), 1, t(80)), snowflake_nodes_release(t(76), 3, t(80));
+SELECT changes FROM state;
+SELECT told(ask(2, 77, seen => 3, renewals => 6));
+
+--
+-- Started again: on its guard
+--
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+-- a registry that has given nothing has nothing to lose
+SELECT snowflake_nodes_open(t(0), '7000/00000001/5/6', t(0), NULL);
+UPDATE world SET started = 1;
+SELECT told(ask(1, 1));
+SELECT * FROM state;
+SELECT told(ask(2, 2));
+SELECT told(ask(3, 3));
+SELECT told(ask(1, 4, seen => 4, renewals => 1));
+UPDATE world SET started = 5;
+-- nobody claims, but renewals go on, by the record or by the clock of the server
+SELECT told(ask(4, 10));
+SELECT (ask(4, 10)).refusal_detail, (ask(4, 10)).refusal_hint \gx
+SELECT * FROM state;
+-- what has not been told proves nothing
+SELECT told(ask(1, 11));
+SELECT told(ask(1, 11, seen => 4));
+SELECT told(ask(1, 11, renewals => 2));
+SELECT is_proved FROM state;
+SELECT told(ask(1, 12, seen => 4, renewals => 5));
+SELECT is_proved FROM state;
+SELECT told(ask(1, 13, seen => 5, renewals => 6));
+SELECT told(ask(2, 14));
+SELECT guarded_until FROM state;
+-- the lease of the third runs until 63
+SELECT told(ask(4, 63));
+SELECT told(ask(4, 63.000001));
+SELECT * FROM state;
+-- or it is renewed
+UPDATE world SET started = 70;
+SELECT told(ask(1, 71, seen => 6, renewals => 7));
+SELECT told(ask(4, 72, seen => 6, renewals => 1));
+SELECT told(ask(2, 73));
+SELECT told(ask(5, 74));
+SELECT * FROM state;
+-- a number that a server still holds, and that is not known here
+SELECT snowflake_nodes_release(t(75), 3, '-infinity');
+DELETE FROM snowflake_node_lease WHERE node = 3;
+UPDATE world SET started = 76;
+SELECT told(ask(6, 77, held => 3));
+SELECT told(ask(6, 77, held => 3, remaining => 0));
+SELECT told(ask(6, 77, held => 1, remaining => 5));
+SELECT told(ask(6, 77, held => 3, remaining => 0.000001));
+-- what has run out by the record is no proof, but for a server whose lease runs
+SELECT s(expires_at) FROM snowflake_node_lease WHERE node = 1;
+SELECT told(ask(2, 134, seen => 9, renewals => 3));
+SELECT is_proved FROM state;
+SELECT told(ask(2, 134, seen => 9, renewals => 3, held => 1, remaining => 1));
+SELECT is_proved FROM state;
+
+-- nobody proves anything: until the end, as if it had been closed
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT told(ask(1, 100, lease_ttl => 90));
+SELECT told(ask(2, 100));
+UPDATE world SET started = 200;
+SELECT told(ask(3, 201));
+SELECT guarded_until FROM state;
+SELECT told(ask(1, 290.999999));
+SELECT told(ask(3, 290.999999));
+SELECT told(ask(3, 291));
+SELECT told(ask(4, 292));
+SELECT * FROM state;
+SELECT told(ask(1, 292));
+-- started again meanwhile: from then on, and proofs of before do not count
+UPDATE world SET started = 293;
+SELECT told(ask(3, 293, seen => 4, renewals => 1));
+UPDATE world SET started = 300;
+SELECT told(ask(5, 300, lease_ttl => 120));
+SELECT guarded_until, is_proved, changes FROM state;
+-- its clock was set back: what was renewed since is not told by times
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT told(ask(1, 100));
+SELECT told(ask(2, 100));
+UPDATE world SET started = -1000;
+SELECT told(ask(1, -999, seen => 2, renewals => 1));
+SELECT told(ask(3, -998));
+SELECT guarded_until, is_proved FROM state;
+SELECT told(ask(2, -997));
+SELECT told(ask(3, -996));
+-- in a transaction that is rolled back nothing was noticed
+UPDATE world SET started = -995;
+BEGIN;
+SELECT told(ask(4, -995));
+ROLLBACK;
+SELECT guarded_until, changes FROM state;
+SELECT told(ask(4, -995));
+SELECT guarded_until, changes FROM state;
+-- the operator knows
+SELECT snowflake_nodes_open(t(-994), '7000/00000001/5/6', t(-995), NULL);
+SELECT snowflake_nodes_open(t(-994), '7000/00000001/5/6', t(-995), NULL);
+SELECT guarded_until, closed_until FROM state;
+-- also when the registry itself has not noticed yet
+UPDATE world SET started = -900;
+SELECT snowflake_nodes_open(t(-899), '7000/00000001/5/6', t(-900), NULL);
+SELECT told(ask(5, -898, max_node => 9));
+
+--
+-- A server that has seen more
+--
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+UPDATE world SET started = 0;
+SELECT told(ask(1, 0));
+SELECT told(ask(2, 1));
+-- changes
+SELECT told(ask(1, 2, seen => 2, renewals => 1));
+SELECT told(ask(1, 3, seen => 3, renewals => 2));
+SELECT * FROM state;
+SELECT told(ask(1, 4, seen => 3, renewals => 2, held => 0, remaining => 1));
+SELECT told(ask(2, 4));
+SELECT told(ask(3, 5));
+SELECT (ask(3, 5)).refusal_detail, (ask(3, 5)).refusal_hint \gx
+SELECT closed_until, changes FROM state;
+SELECT told(ask(3, 62.999999));
+SELECT told(ask(3, 63));
+-- renewals: a server that goes on though it is not the one on record any more
+-- has other ones
+SELECT told(ask(1, 64, seen => 4, renewals => 3, held => 0, remaining => 1));
+SELECT closed_until FROM state;
+SELECT told(ask(1, 65, seen => 5, renewals => 5, held => 0, remaining => 1));
+SELECT closed_until, changes FROM state;
+SELECT told(ask(1, 66, seen => 6, renewals => 5, held => 0, remaining => 1));
+SELECT closed_until, changes FROM state;
+-- by the token of its start before
+SELECT told(ask(11, 67, seen => 6, renewals => 8, held_token => 1));
+SELECT closed_until, changes FROM state;
+SELECT told(ask(11, 68, seen => 7, renewals => 8, held_token => 1, held => 0, remaining => 1));
+-- one that has no lease, as an empty registry finds
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT told(ask(1, 0, seen => 1, renewals => 1));
+SELECT closed_until, changes FROM state;
+-- also on its guard, and then no proof ends that
+SELECT told(ask(1, 60));
+UPDATE world SET started = 61;
+SELECT told(ask(1, 62, seen => 5, renewals => 1));
+SELECT told(ask(1, 63, seen => 5, renewals => 1));
+SELECT told(ask(1, 63, seen => 5, renewals => 1, held => 0, remaining => 1));
+SELECT told(ask(2, 64));
+SELECT * FROM state;
+-- the most that there can be
+SELECT told(ask(1, 65, seen => 9223372036854775807, renewals => 9223372036854775807, held => 0, remaining => 1));
+SELECT told(ask(1, 66, seen => 9223372036854775807, renewals => 9223372036854775807, held => 0, remaining => 1));
+SELECT told(ask(2, 130, seen => 9223372036854775807));
+SELECT (ask(2, 131, seen => -1)).refusal_detail;
+SELECT (ask(2, 131, renewals => -1)).refusal_detail;
+
+--
+-- Another place: closed, but where nothing is ever lost
+--
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+UPDATE world SET started = 0;
+SELECT told(ask(1, 0));
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT told(ask(1, 1, seen => 1, renewals => 1));
+SELECT * FROM state;
+SELECT snowflake_nodes_open(t(2), '7000/00000002/5/6', t(0), true), loses_nothing FROM snowflake_node_place;
+SELECT snowflake_nodes_open(t(2), '7000/00000002/5/6', t(0), NULL), loses_nothing FROM snowflake_node_place;
+SELECT told(ask(1, 2, seen => 1, renewals => 1));
+-- another timeline, in another server
+UPDATE world SET place = '7000/00000003/5/6', started = 3;
+SELECT told(ask(1, 4, seen => 2, renewals => 2));
+SELECT told(ask(2, 5));
+SELECT * FROM state;
+-- it has lost something after all
+UPDATE world SET place = '7000/00000004/5/6', started = 6;
+SELECT told(ask(1, 7, seen => 4, renewals => 4));
+SELECT closed_until, guarded_until FROM state;
+SELECT snowflake_nodes_open(t(8), '7000/00000004/5/6', t(6), NULL);
+-- another system identifier, database or table
+UPDATE world SET place = '7001/00000004/5/6';
+SELECT told(ask(2, 9));
+SELECT closed_until, guarded_until FROM state;
+SELECT snowflake_nodes_open(t(9), '7001/00000004/7/6', t(6), NULL);
+UPDATE world SET place = '7001/00000004/5/6';
+SELECT told(ask(2, 10));
+SELECT closed_until, guarded_until FROM state;
+SELECT snowflake_nodes_open(t(11), '7001/00000004/5/8', t(6), false), loses_nothing FROM snowflake_node_place;
+UPDATE world SET place = '7001/00000005/5/8';
+SELECT told(ask(2, 12));
+SELECT closed_until, guarded_until FROM state;
+-- stated of a registry that is new
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT snowflake_nodes_open(t(0), '7000/00000001/5/6', t(0), true);
+SELECT loses_nothing, closed_until, guarded_until FROM snowflake_node_place;
+
+--
+-- Counts
+--
+TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT * FROM snowflake_node_counts;
+BEGIN;
+INSERT INTO snowflake_node_lease
+SELECT n, gen_random_uuid(), n, 'server' || n, 5432, NULL, n, 'layout A', now(), now() + n * interval '1 s', now() + more, '1 min', 0,
+       (extract(epoch FROM now() + more + over) * 1000000)::bigint, '0', 1, CASE n WHEN 5 THEN 31 ELSE 7 END, now()
+FROM (VALUES (0, interval '1 hour', interval '10 s'), (1, '2 hours', '0'), (2, '-1 hour', '30 min'), (3, '-1 hour', '90 min'), (5, '3 hours', '0'), (40, '1 hour', '0'))
+     AS l (n, more, over);
+UPDATE snowflake_node_lease SET renewed_at = now() WHERE node = 40;
+SELECT total, live, expired, free, next_free_at = now() + '30 min' AS next_free_at, closed_until FROM snowflake_node_counts;
+SAVEPOINT s;
+SELECT snowflake_release_node(0, '-infinity');
+SELECT total, live, expired, free FROM snowflake_node_counts;
+ROLLBACK TO s;
+INSERT INTO snowflake_node_place (place, closed_until, guarded_until) VALUES ('here', now() + interval '1 hour', now() + interval '2 hours');
+SELECT closed_until = now() + interval '2 hours' AS guarded FROM snowflake_node_counts, (SELECT guarded_until FROM snowflake_node_place) AS p;
+DELETE FROM snowflake_node_lease WHERE node IN (2, 3);
+UPDATE snowflake_node_lease SET expires_at = now() - interval '1 s', mark = 0;
+SELECT total, live, expired, free, next_free_at FROM snowflake_node_counts;
+COMMIT;
+
+SET client_min_messages = warning;
+DROP SCHEMA nodes CASCADE;
+RESET client_min_messages;
+RESET search_path;

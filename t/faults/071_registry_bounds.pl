@@ -1,0 +1,269 @@
+
+# What servers may cost their registry, and what they say of one that they cannot
+# use: never more than two connections each for the lease and for segments, no
+# request that is carried out after it was given up, fewer and fewer attempts,
+# and no errors in its log of what can be looked at first.
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use FaultTest;
+use LeaseTest;
+use SnowflakeTest;
+
+my $registry = new_registry('registry', <<'CONF', allows_streaming => 1);
+log_connections = on
+log_line_prefix = '%m [%p] %q[%a] '
+log_statement = none
+CONF
+my $lease = 'snowflake lease %';
+my $segments = 'snowflake segments %';
+
+# How many sessions the registry has whose name is like this; in a database of its
+# own, which a test may break.
+sub sessions
+{
+	my ($name, $state) = @_;
+
+	return $registry->safe_psql('template1',
+		"SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '$name'" . ($state ? " AND $state" : ''));
+}
+
+sub log_of
+{
+	my ($node, $from) = @_;
+
+	return slurp_file($node->logfile, $from // 0);
+}
+
+sub wait_log
+{
+	my ($node, $pattern, $from) = @_;
+
+	return wait_for(sub { log_of($node, $from) =~ $pattern });
+}
+
+sub count_of
+{
+	my ($pattern, $text) = @_;
+
+	return scalar(() = $text =~ /$pattern/g);
+}
+
+sub set_registry
+{
+	my ($node, $conninfo) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET snowflake.registry = '$conninfo'");
+	reload_node($node);
+	return;
+}
+
+# What a session is told that draws an ID.
+sub drawing
+{
+	my ($node) = @_;
+	my ($code, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT snowflake_nextval()");
+
+	return psql_error($stderr // '');
+}
+
+# The server comes to say why it has no number, to sessions; with this SQLSTATE,
+# and this to do.
+sub says
+{
+	my ($node, $name, $sqlstate, $detail, $hint) = @_;
+	my $error;
+
+	ok(poll(sub { $error = drawing($node); return $error->{detail} =~ $detail && $error->{sqlstate} eq $sqlstate; }),
+		"$name: what is wrong")
+	  or diag("$error->{sqlstate} $error->{detail}");
+	like($error->{hint}, $hint, "$name: what to do");
+	unlike("$error->{detail} $error->{hint}", qr/node_id|HINT/, "$name: and nothing else");
+	return;
+}
+
+# A row is locked: what waits for it is ended by the registry, or by the server's
+# next connection.
+my $node = leasing_node('locked', registry_conninfo($registry, application_name => 'mine'), "snowflake.lease_ttl = '1min'\n");
+my $number = wait_number($node);
+my ($name) = $registry->safe_psql('postgres', "SELECT application_name FROM pg_stat_activity WHERE application_name LIKE '$lease'");
+like($name, qr/^snowflake lease \S+:@{[ $node->port ]} [0-9a-f]{8}$/, 'the session has a name');
+is($registry->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mine'"), '0', 'whatever the setting says');
+$node->safe_psql('postgres', "SET snowflake.max_wait = '30s'; SELECT snowflake_segment_create('locked', step => 10); SELECT snowflake_segment_nextval('locked')");
+my $lock = session($registry);
+my $max_id = "SELECT max_id FROM snowflake_segment_tag WHERE tag = 'locked'";
+$lock->query_safe("BEGIN; SELECT FROM snowflake_segment_tag WHERE tag = 'locked' FOR UPDATE; SELECT FROM snowflake_node_lease FOR UPDATE");
+my $before = $lock->query_safe($max_id);
+my $from = -s $registry->logfile;
+
+# (sessions want segments all the while)
+my $draw = start_draw($node, sessions => 2, delay => 20, sql => q(SELECT snowflake_segment_nextval('locked')));
+my ($most_lease, $most_segments) = (0, 0);
+ok( poll(
+		sub {
+			my ($of_lease, $of_segments) = (sessions($lease), sessions($segments));
+
+			$most_lease = $of_lease if $of_lease > $most_lease;
+			$most_segments = $of_segments if $of_segments > $most_segments;
+			return count_of(qr/\[$name\] ERROR:  canceling statement due to lock timeout/, log_of($registry, $from)) >= 3
+			  && count_of(qr/\[snowflake segments [^]]*\] ERROR:  canceling statement due to lock timeout/, log_of($registry, $from)) >= 3;
+		}),
+	'rows that are locked: the registry ends what waits for them');
+cmp_ok($most_lease, '<=', 2, 'rows that are locked: never more than two connections for the lease');
+cmp_ok($most_segments, '<=', 2, 'rows that are locked: nor for segments');
+stop_draw($draw);
+$lock->query_safe('ROLLBACK');
+is(wait_number($node), $number, 'unlocked: it still has its number');
+ok(poll(sub { ($node->psql('postgres', q(SELECT snowflake_segment_nextval('locked'))))[0] == 0 }), 'unlocked: numbers flow');
+cmp_ok($registry->safe_psql('postgres', $max_id), '<=', $before + 30, 'unlocked: nothing was carried out that had been given up');
+
+# What no timeout ends: the session of a link that got lost, which waits for a
+# standby.  The next connection ends it.
+$registry->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'missing'");
+reload_node($registry);
+ok(poll(sub { sessions($lease, "wait_event = 'SyncRep'") >= 1 }), 'a missing standby: renewals wait');
+my $waits = $registry->safe_psql('template1', "SELECT pid FROM pg_stat_activity WHERE application_name LIKE '$lease' AND wait_event = 'SyncRep'");
+ok( poll(
+		sub {
+			my $of_lease = sessions($lease);
+
+			$most_lease = $of_lease if $of_lease > $most_lease;
+			return $registry->safe_psql('template1', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $waits)") eq 't'
+			  && sessions($lease, "wait_event = 'SyncRep' AND pid <> $waits") >= 1;
+		}),
+	'a missing standby: what was given up is ended, and asked again');
+cmp_ok($most_lease, '<=', 2, 'a missing standby: never more than two connections');
+
+# A claim whose wait is cancelled is no claim: it may be lost with the registry.
+my $claimer = leasing_node('claimer', registry_conninfo($registry), "snowflake.lease_ttl = '1min'\n");
+my $cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%:" . $claimer->port . " %' AND wait_event = 'SyncRep'";
+my $cancelled = 0;
+ok( poll(
+		sub {
+			$cancelled += count_of(qr/t/, $registry->safe_psql('template1', $cancel));
+			return $cancelled >= 2 && log_of($claimer) =~ /could not be asked: it does not confirm its answer, but says "canceling wait for synchronous replication due to user request"/;
+		}),
+	'a cancelled wait: no answer, and the log says why');
+is(number_of($claimer), '', 'a cancelled wait: no number');
+is(drawing($claimer)->{sqlstate}, '55P03', 'a cancelled wait: no ID');
+
+# The same of segments, which have a number of their own here.
+my $taker = leasing_node('taker', registry_conninfo($registry), "snowflake.node_id = 30\nsnowflake.max_wait = '1s'\n");
+$draw = start_draw($taker, sessions => 1, delay => 20, sql => q(SELECT snowflake_segment_nextval('locked')));
+$cancel =~ s/@{[ $claimer->port ]}/@{[ $taker->port ]}/;
+ok( poll(
+		sub {
+			$registry->safe_psql('template1', $cancel);
+			return log_of($taker) =~ /could not be asked: it does not confirm its answer/;
+		}),
+	'a cancelled wait: no segment');
+is($taker->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_snowflake_segments WHERE unused > 0 OR next_first IS NOT NULL'), '0', 'a cancelled wait: no numbers');
+is(drawn($draw), 0, 'a cancelled wait: nor was one drawn');
+stop_draw($draw);
+$registry->safe_psql('template1', 'ALTER SYSTEM RESET synchronous_standby_names');
+reload_node($registry);
+isnt(wait_number($claimer), $number, 'no standby is asked for: a number');
+$_->stop foreach $claimer, $taker;
+
+# What somebody has to mend.  The registry's log has no errors of it, and fewer
+# and fewer connections.
+$from = -s $registry->logfile;
+my $poor = leasing_node('poor', registry_conninfo($registry, dbname => 'template1'), "snowflake.lease_ttl = '40s'\n");
+says($poor, 'no extension', '55000',
+	qr/^The registry could not be asked: there is no extension "snowflake_nodes" in database "template1" of host ".*"\. Waited/,
+	qr/^Run CREATE EXTENSION snowflake_nodes in that database\.$/);
+ok(wait_log($poor, qr/WARNING:  could not lease a snowflake node number\n.*DETAIL:  The registry could not be asked: there is no extension "snowflake_nodes" in database "template1"[^\n]*\n.*HINT:  Run CREATE EXTENSION snowflake_nodes in that database\.\n/),
+	'no extension: the log says the same');
+
+# When it has connected there, in seconds of a day or two.
+sub attempts
+{
+	my @times = map { my ($h, $m, $s) = split /:/; $h * 3600 + $m * 60 + $s }
+	  log_of($registry, $from) =~ /^\S+ (\S+) .*connection authorized: user=snowflake_server database=template1 /gm;
+
+	return map { $_ < $times[0] ? $_ + 86400 : $_ } @times;
+}
+
+my @attempts;
+ok( poll(
+		sub {
+			@attempts = attempts();
+			return grep { $attempts[$_] - $attempts[ $_ - 1 ] > 3.5 } 1 .. $#attempts;
+		}),
+	'no extension: attempts become fewer');
+cmp_ok(scalar(@attempts), '<=', 8, 'no extension: soon');
+is(count_of(qr/ERROR:|FATAL:/, join "\n", grep { /snowflake lease \S+:@{[ $poor->port ]} / } split /\n/, log_of($registry, $from)), 0,
+	'no extension: no errors in the registry');
+is(count_of(qr/WARNING:  could not lease/, log_of($poor)), 1, 'no extension: one line in the log of the server');
+
+# The setting is changed: it tries at once.
+make_registry($registry, 'changed');
+set_registry($poor, registry_conninfo($registry, dbname => 'changed'));
+my $had = wait_number($poor);
+my $version = $registry->safe_psql('changed', q(SELECT extversion FROM pg_extension WHERE extname = 'snowflake_nodes'));
+my $set_version = q(UPDATE pg_extension SET extversion = '%s' WHERE extname = 'snowflake_nodes');
+my $disconnect = q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'changed' AND usename = 'snowflake_server');
+foreach (
+	[ 'no right', 'REVOKE EXECUTE ON FUNCTION snowflake_lease_node FROM snowflake_server', 'GRANT EXECUTE ON FUNCTION snowflake_lease_node TO snowflake_server',
+		qr/role "snowflake_server" may not execute function public\.snowflake_lease_node\(\) in database "changed" of host.*Run GRANT EXECUTE ON FUNCTION public\.snowflake_lease_node TO that role/ ],
+	[ 'no schema', "REVOKE USAGE ON SCHEMA public FROM PUBLIC; $disconnect", 'GRANT USAGE ON SCHEMA public TO PUBLIC',
+		qr/role "snowflake_server" may not use schema public in database.*Run GRANT USAGE ON SCHEMA public TO that role/ ],
+	[ 'another schema', 'CREATE SCHEMA "An\'other"; ALTER EXTENSION snowflake_nodes SET SCHEMA "An\'other"', 'GRANT USAGE ON SCHEMA "An\'other" TO PUBLIC',
+		qr/role "snowflake_server" may not use schema "An'other" in database/ ],
+	[ 'too old', sprintf("$set_version; $disconnect", '0.9'), sprintf($set_version, $version),
+		qr/extension "snowflake_nodes" in database "changed" of host "[^"]*" is of version 0\.9, which is too old: this server needs \Q$version\E.*run ALTER EXTENSION snowflake_nodes UPDATE in that database\./ ],
+	[ 'too new', sprintf("$set_version; $disconnect", '10.0'), sprintf($set_version, $version),
+		qr/is of version 10\.0, which is too new: this server needs \Q$version\E.*Install the files of version 10\.0 on this server/ ])
+{
+	my ($what, $break, $mend, $pattern) = @{$_};
+	my $check = q(SELECT * FROM snowflake_check());
+	my $said;
+
+	$from = -s $registry->logfile;
+	$registry->safe_psql('changed', $break);
+	ok(poll(sub { ($said) = $poor->safe_psql('postgres', $check) =~ /^(registry.*)/m; return $said =~ $pattern; }), "$what: what is wrong, and what to do")
+	  or diag($said);
+	$registry->safe_psql('changed', $mend);
+	reload_node($poor);
+	is(wait_number($poor), $had, "$what: mended, it still has its number");
+	ok(poll(sub { $poor->safe_psql('postgres', $check) =~ /^registry\|ok/m }), "$what: and renews its lease");
+
+	# one where it finds out
+	cmp_ok(count_of(qr/\[snowflake lease [^]]*\] ERROR:/, log_of($registry, $from)), '<=', 1, "$what: no flood of errors in the registry");
+}
+
+# No connection.
+$registry->safe_psql('postgres', q(CREATE ROLE secret LOGIN PASSWORD 'x'));
+my $hba = $registry->data_dir . '/pg_hba.conf';
+my $rest = slurp_file($hba);
+open my $fh, '>', $hba or die $!;
+print $fh "local all secret scram-sha-256\n$rest";
+close $fh;
+reload_node($registry);
+$poor->safe_psql('postgres', q(ALTER SYSTEM SET snowflake.lease_ttl = '10s'));
+reload_node($poor);
+my $nowhere = PostgreSQL::Test::Utils::tempdir() . '/nowhere';
+set_registry($poor, registry_conninfo($registry, user => 'secret', passfile => $nowhere));
+says($poor, 'no password', '55000', qr/The registry could not be asked: .*no password supplied\. Waited/, qr/^Put the password into the password file of the operating system user that runs this server/);
+set_registry($poor, registry_conninfo($registry, dbname => 'nowhere'));
+says($poor, 'no database', '55000', qr/The registry could not be asked: .*database "nowhere" does not exist\. Waited/, qr/^Check host, dbname and user in "snowflake\.registry"/);
+foreach (
+	[ 'hots=db', qr/DETAIL:  It is not a connection string: invalid connection option "hots"\./ ],
+	[ 'host=db hidden', qr/DETAIL:  It is not a connection string: missing "=" after "\.\.\." in connection info string\./ ],
+	[ 'postgresql://a:hidden@[db', qr/DETAIL:  It is not a connection string: .*"\.\.\."/ ],
+	[ 'password=a hidden=', qr/DETAIL:  It is not a connection string: invalid connection option "\.\.\."/ ])
+{
+	my ($value, $detail) = @{$_};
+	my (undef, undef, $stderr) = $poor->psql('postgres', "ALTER SYSTEM SET snowflake.registry = '$value'");
+
+	like($stderr, $detail, "$value: what is wrong with it");
+	unlike($stderr =~ s/^LINE.*//msr, qr/hidden/, "$value: but no secret");
+}
+
+$_->stop foreach $poor, $node, $registry;
+done_testing();
