@@ -85,6 +85,19 @@
  * -DANY_CLOCK lets the servers' clocks show anything, and -DBEHIND anything up
  * to now.
  *
+ * -DRESTORE has a restore in place of the promotion, to where the registry takes
+ * itself for the same, so that it only sees that it was restarted.  It is then
+ * guarded, which is like closed, and ends early when all servers have renewed
+ * whose leases ran by what was restored, and there was one, and each had a
+ * lease that had not run out.  When a server reports that it was told more than
+ * the registry knows, the registry closes from then on.  There is a third
+ * server, the witness, which has another number, and there may be a fourth one
+ * that knows of nothing.  A server knows more by its renewals when it was
+ * answered since the backup: so these are not counted, but "after".
+ *
+ * -DMARGIN has servers whose clocks show anything, and the registry grants no
+ * mark that is further ahead than a lease and so much.
+ *
  * All else that can be defined leaves out something, see 030_model.pl.  With
  * -DUNIQUE_ONLY nothing but uniqueness is asserted.  -DNEVER=condition asserts
  * that the watched ID is not issued under that condition, to show that it is.
@@ -242,7 +255,9 @@ byte witness_seen;
 bool witness_after;
 
 /* What the backup lacks: anything, and anything that the witness preceded. */
+bool claimed;					/* just now */
 bool lost;
+bool lost_claim;
 bool lost_untold;
 #endif
 #endif
@@ -265,6 +280,7 @@ bool taken[2];					/* by the other server from this one */
 bool services_ended;			/* alone, within a handover */
 bool writer_ended;
 #define note(what)	what
+#define opened_early	(promoted && closed_until == 0)
 #else
 #define note(what)	skip
 #endif
@@ -541,8 +557,6 @@ inline close_again(at_least)
 
 #ifdef SEEN_ALONE
 #define knows_more(seen_changes, renewed)	(seen_changes > changes)
-#elif defined(RENEWALS_ALONE)
-#define knows_more(seen_changes, renewed)	(renewed)
 #else
 #define knows_more(seen_changes, renewed)	(seen_changes > changes || (renewed))
 #endif
@@ -602,6 +616,7 @@ inline serve(s)
 			:: row_floor = floor;
 #ifdef RESTORE
 				changes = changes + (cut || promoted -> 1 : 0);
+				claimed = true;
 #endif
 				grant(s)
 #ifdef EARLY_ANSWER
@@ -786,6 +801,7 @@ proctype Run(byte me)
 			my.seen = changes;
 			my.after = cut;
 			lost = lost || cut;
+			lost_claim = lost_claim || (cut && claimed);
 			lost_untold = lost_untold || cut;
 #endif
 #ifdef TIMED
@@ -795,6 +811,10 @@ proctype Run(byte me)
 #endif
 		:: forget_answer(me)
 		fi
+#ifdef RESTORE
+		;
+		claimed = false
+#endif
 	}
 #ifdef LATE
 	:: atomic { my.stage == idle && !my.late -> my.late = true }
@@ -988,6 +1008,7 @@ inline no_standby()
 #ifdef RESTORE
 	standby_witness_expires = 0;
 	lost = false;
+	lost_claim = false;
 	lost_untold = false;
 #endif
 	S[0].standby_holds = false;
@@ -1019,7 +1040,9 @@ inline ask_again(s)
 #elif defined(TOLD_WITHOUT_LEASE)
 #define assumed		(!lost || now >= cut_at + TTL || !lost_untold)
 #else
-#define assumed		(!lost || now >= cut_at + TTL || (!lost_untold && standby_witness_expires > now))
+#define assumed		(!lost || now >= cut_at + TTL || \
+	(!lost_untold && standby_witness_expires > now) || \
+	(!lost_claim && standby_expires > now))
 #endif
 
 #ifdef NO_WAIT
@@ -1175,7 +1198,7 @@ init
 		set_up(0);
 		set_up(1);
 #ifdef TIMED
-		select(watched : 1 .. TIMES);
+		select(watched : 1 .. TIMES + MARGIN);
 #endif
 		run Run(0);
 		run Run(1);
