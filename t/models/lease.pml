@@ -85,6 +85,19 @@
  * -DANY_CLOCK lets the servers' clocks show anything, and -DBEHIND anything up
  * to now.
  *
+ * -DRESTORE has a restore in place of the promotion, to where the registry takes
+ * itself for the same, so that it only sees that it was restarted.  It is then
+ * guarded, which is like closed, and ends early when all servers have renewed
+ * whose leases ran by what was restored, and there was one, and each had a
+ * lease that had not run out.  When a server reports that it was told more than
+ * the registry knows, the registry closes from then on.  There is a third
+ * server, the witness, which has another number, and there may be a fourth one
+ * that knows of nothing.  A server knows more by its renewals when it was
+ * answered since the backup: so these are not counted, but "after".
+ *
+ * -DMARGIN has servers whose clocks show anything, and the registry grants no
+ * mark that is further ahead than a lease and so much.
+ *
  * All else that can be defined leaves out something, see 030_model.pl.  With
  * -DUNIQUE_ONLY nothing but uniqueness is asserted.  -DNEVER=condition asserts
  * that the watched ID is not issued under that condition, to show that it is.
@@ -97,10 +110,16 @@
 #ifndef TTL
 #define TTL			2
 #endif
+#ifndef MARGIN
+#define MARGIN		0
+#endif
+#ifdef RESTORE
+#define PROMOTION				/* to a place that looks like the same */
+#endif
 #define BELOW		1
 #define ABOVE		2
 #ifdef TIMED
-#define END			(TIMES + TTL)
+#define END			(TIMES + TTL + MARGIN)
 #else
 #define END			ABOVE
 #endif
@@ -181,6 +200,10 @@ typedef Server
 	bool standby_holds;
 	bool standby_cached_holds;
 #endif
+#ifdef RESTORE
+	byte seen;					/* of "changes" */
+	bool after;					/* was answered since "cut" */
+#endif
 };
 Server S[2];
 #define my			S[me]
@@ -213,6 +236,30 @@ byte standby_instance;
 byte standby_floor;
 byte standby_mark;
 byte standby_expires;
+
+#ifdef RESTORE
+/* Counted from the backup on, where all counters start at 0. */
+byte changes;
+byte cut_at;
+
+/* After the restart. */
+bool guarded;
+bool proved;
+bool row_pending;				/* ran by the record, and was not renewed since */
+byte witness_pending;			/* likewise, until when it ran; 0: no more */
+
+/* The witness: a third server, with another number. */
+byte witness_expires;
+byte standby_witness_expires;
+byte witness_seen;
+bool witness_after;
+
+/* What the backup lacks: anything, and anything that the witness preceded. */
+bool claimed;					/* just now */
+bool lost;
+bool lost_claim;
+bool lost_untold;
+#endif
 #endif
 
 /* What is granted, in serve(). */
@@ -233,6 +280,7 @@ bool taken[2];					/* by the other server from this one */
 bool services_ended;			/* alone, within a handover */
 bool writer_ended;
 #define note(what)	what
+#define opened_early	(promoted && closed_until == 0)
 #else
 #define note(what)	skip
 #endif
@@ -421,6 +469,11 @@ inline restart(s)
 #else
 #define closed		(now < closed_until)
 #endif
+#ifdef NO_CAP
+#define cap			END
+#else
+#define cap			MIN(END, now + TTL + MARGIN)
+#endif
 #ifdef TRUST_HELD
 #define still_has(s)	(held(s) == WATCHED)
 #else
@@ -455,7 +508,11 @@ inline choose_mark(s)
 #else
 	mark = row_mark;
 	do
+#if MARGIN > 0
+	:: mark < cap -> mark++
+#else
 	:: mark < END -> mark++
+#endif
 	:: break
 	od
 #endif
@@ -483,8 +540,51 @@ inline answer(s, node_number, least)
 	S[s].to_mark = mark
 }
 
+#ifdef RESTORE
+inline close_again(at_least)
+{
+	guarded = false;
+	proved = false;
+	row_pending = false;
+	witness_pending = 0;
+	changes = MAX(changes, at_least);
+#ifndef AHEAD_GOES_ON
+	closed_until = now + TTL
+#else
+	closed_until = 0
+#endif
+}
+
+#ifdef SEEN_ALONE
+#define knows_more(seen_changes, renewed)	(seen_changes > changes)
+#else
+#define knows_more(seen_changes, renewed)	(seen_changes > changes || (renewed))
+#endif
+
+/* What a server reports is compared with what the registry knows. */
+inline compare(s)
+{
+	if
+	:: promoted && knows_more(S[s].seen, S[s].after && is_holder(s)) ->
+		close_again(S[s].seen);
+		S[s].after = false
+#ifdef PROVED_BY_ANY
+	:: promoted && guarded && is_holder(s) && !knows_more(S[s].seen, S[s].after) ->
+#else
+	:: promoted && guarded && is_holder(s) && S[s].sent_live && !knows_more(S[s].seen, S[s].after) ->
+#endif
+		proved = true;
+		row_pending = false
+	:: else
+	fi
+}
+#else
+#define compare(s)	skip
+#endif
+
 inline serve(s)
 {
+	compare(s);
 	if
 	:: renews(s) ->
 		check(alone(s));
@@ -507,13 +607,17 @@ inline serve(s)
 #if defined(PROMOTION) && !defined(OLD_FLOOR) && !defined(NO_CLOSING)
 			/* lost claims may have issued up to where the closing ends */
 			if
-			:: !closed -> floor = MAX(floor, closed_until)
+			:: !closed -> floor = MAX(floor, closed_until + (closed_until > 0 -> MARGIN : 0))
 			:: else
 			fi;
 #endif
 			answer(s, WATCHED, floor);
 			if
 			:: row_floor = floor;
+#ifdef RESTORE
+				changes = changes + (cut || promoted -> 1 : 0);
+				claimed = true;
+#endif
 				grant(s)
 #ifdef EARLY_ANSWER
 			:: skip				/* the commit fails */
@@ -693,6 +797,13 @@ proctype Run(byte me)
 		if
 		:: my.to_node != NONE ->
 			my.answered = true;
+#ifdef RESTORE
+			my.seen = changes;
+			my.after = cut;
+			lost = lost || cut;
+			lost_claim = lost_claim || (cut && claimed);
+			lost_untold = lost_untold || cut;
+#endif
 #ifdef TIMED
 			my.to_deadline = my.sent + TTL;
 			my.sent = 0;
@@ -700,6 +811,10 @@ proctype Run(byte me)
 #endif
 		:: forget_answer(me)
 		fi
+#ifdef RESTORE
+		;
+		claimed = false
+#endif
 	}
 #ifdef LATE
 	:: atomic { my.stage == idle && !my.late -> my.late = true }
@@ -890,6 +1005,12 @@ inline no_standby()
 	standby_floor = 0;
 	standby_mark = 0;
 	standby_expires = 0;
+#ifdef RESTORE
+	standby_witness_expires = 0;
+	lost = false;
+	lost_claim = false;
+	lost_untold = false;
+#endif
 	S[0].standby_holds = false;
 	S[1].standby_holds = false;
 	S[0].standby_cached_holds = false;
@@ -904,6 +1025,35 @@ inline ask_again(s)
 	:: else
 	fi
 }
+#endif
+
+#ifdef RESTORE
+/*
+ * What no design can exclude: that nobody who is asked knows of what was lost.
+ * So of the servers whose leases run by the record that was restored, one at
+ * least was answered after the last claim or renewal that it lacks.  When none
+ * runs, nobody who has a live lease can say that nothing is lacking, and when
+ * that one does not come back, the registry closes.
+ */
+#ifdef UNTOLD
+#define assumed		true
+#elif defined(TOLD_WITHOUT_LEASE)
+#define assumed		(!lost || now >= cut_at + TTL || !lost_untold)
+#else
+#define assumed		(!lost || now >= cut_at + TTL || \
+	(!lost_untold && standby_witness_expires > now) || \
+	(!lost_claim && standby_expires > now))
+#endif
+
+#ifdef NO_WAIT
+#define may_open	proved
+#elif defined(RUN_OUT)
+#define may_open	(proved && (!row_pending || row_expires <= now) && witness_pending <= now)
+#elif defined(ROW_RUNS_OUT)
+#define may_open	(proved && (!row_pending || row_expires <= now) && witness_pending == 0)
+#else
+#define may_open	(proved && !row_pending && witness_pending == 0)
+#endif
 #endif
 
 #if defined(CLONE) || defined(TIMED)
@@ -954,13 +1104,25 @@ proctype World()
 		standby_floor = row_floor;
 		standby_mark = row_mark;
 		standby_expires = row_expires;
+#ifdef RESTORE
+		changes = 0;
+		cut_at = now;
+		S[0].seen = 0;
+		S[1].seen = 0;
+		witness_seen = 0;
+		standby_witness_expires = witness_expires;
+#endif
 		S[0].standby_holds = S[0].holds;
 		S[1].standby_holds = S[1].holds;
 		S[0].standby_cached_holds = S[0].cached_holds;
 		S[1].standby_cached_holds = S[1].cached_holds
 	}
 	:: atomic {
+#ifdef RESTORE
+		cut && assumed ->
+#else
 		cut ->
+#endif
 		row_instance = standby_instance;
 		row_floor = standby_floor;
 		row_mark = standby_mark;
@@ -970,10 +1132,53 @@ proctype World()
 		S[0].cached_holds = S[0].standby_cached_holds;
 		S[1].cached_holds = S[1].standby_cached_holds;
 		closed_until = now + TTL;
+#ifdef RESTORE
+		changes = 0;
+		guarded = true;
+		row_pending = (row_expires > now);
+		witness_pending = (standby_witness_expires > now -> standby_witness_expires : 0);
+		witness_expires = 0;
+#ifdef NO_GUARD
+		guarded = false;
+		closed_until = 0;
+#endif
+#ifdef NO_PROOF
+		proved = true;
+#endif
+#endif
 		no_standby();
 		ask_again(0);
 		ask_again(1);
 		promoted = true
+	}
+#endif
+#ifdef RESTORE
+	/* the witness renews, and later what it knows is compared */
+	:: atomic {
+		!promoted ->
+		witness_expires = now + TTL;
+		witness_seen = changes;
+		witness_after = cut;
+		lost_untold = false
+	}
+	:: atomic {
+		promoted && (witness_seen > 0 || witness_after || witness_pending > 0) ->
+		if
+		:: knows_more(witness_seen, witness_after) -> close_again(witness_seen)
+		:: else -> witness_pending = 0
+		fi;
+		witness_seen = 0;
+		witness_after = false
+	}
+	/* a server that was answered last before the backup, with a live lease */
+	:: atomic { guarded && !proved && now < cut_at + TTL -> proved = true }
+	:: atomic {
+		guarded && may_open ->
+		guarded = false;
+		proved = false;
+		row_pending = false;
+		witness_pending = 0;
+		closed_until = 0
 	}
 #endif
 	od
@@ -993,7 +1198,7 @@ init
 		set_up(0);
 		set_up(1);
 #ifdef TIMED
-		select(watched : 1 .. TIMES);
+		select(watched : 1 .. TIMES + MARGIN);
 #endif
 		run Run(0);
 		run Run(1);
