@@ -6,7 +6,7 @@
 #   3. The reference (docs/ref-*.md, formats.md, monitoring.md, operations.md)
 #      has each function, view, setting, wait event, check, dialect, SQLSTATE,
 #      log message, metric and alert as the server has it.
-#   4. Each function, setting, table and view that any page names exists.
+#   4. Each function, setting, table, view and type that any page names exists.
 #
 # An example is a block that is marked as sql, or one in which a line begins
 # with psql's prompt.  A block without a mark right below the first kind is its
@@ -362,7 +362,8 @@ SELECT e.extname, d.classid::regclass,
   CASE WHEN d.classid = 'pg_proc'::regclass THEN (SELECT proname FROM pg_proc WHERE oid = d.objid)
        WHEN d.classid = 'pg_class'::regclass THEN
          (SELECT regexp_replace(relnamespace::regnamespace::text, '^(public|pg_catalog)$', '') || '.' || relname
-          FROM pg_class WHERE oid = d.objid AND relkind IN ('r', 'v', 'S')) END
+          FROM pg_class WHERE oid = d.objid AND relkind IN ('r', 'v', 'S'))
+       WHEN d.classid = 'pg_type'::regclass THEN (SELECT '.' || typname FROM pg_type WHERE oid = d.objid) END
 FROM pg_depend AS d JOIN pg_extension AS e ON d.refobjid = e.oid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname LIKE 'snowflake%'
 SQL
@@ -375,7 +376,7 @@ foreach my $database ('reference', 'postgres')
 
 		next if $database eq 'postgres' && $extension ne 'snowflake_home';
 		$functions{$name} = $extension if $class eq 'pg_proc';
-		$relations{ $name =~ s/^\.//r } = $extension if $class eq 'pg_class' && $name ne '';
+		$relations{ $name =~ s/^\.//r } = $extension if $class =~ /^pg_(?:class|type)$/ && $name ne '';
 	}
 }
 cmp_ok(scalar keys %functions, '>', 50, 'the server has functions');
