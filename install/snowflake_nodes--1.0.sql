@@ -26,8 +26,8 @@
 --   open     claims and renewals
 --   guarded  it was started again: renewals of what runs, and numbers that are
 --            still held.  It opens when a server has reported what it has seen,
---            and it is not lost, and all leases that ran have been renewed or
---            have run out; else after the longest lease, as if it had closed
+--            and it is not lost, and all leases that ran have been renewed; else
+--            after the longest lease, as if it had closed
 --   closed   it is in another place than before, or a server has seen more than
 --            is known here: numbers that are still held, until all leases that
 --            may have been given out have run out
@@ -53,6 +53,7 @@ CREATE TABLE snowflake_node_place (
     closed_until timestamptz NOT NULL CHECK (closed_until < timestamptz 'infinity'),
     changes bigint NOT NULL DEFAULT 0,
     started_at timestamptz NOT NULL DEFAULT '-infinity',
+    guarded_from timestamptz NOT NULL DEFAULT '-infinity',
     guarded_until timestamptz NOT NULL DEFAULT '-infinity' CHECK (guarded_until < timestamptz 'infinity'),
     is_proved boolean NOT NULL DEFAULT false,
     loses_nothing boolean NOT NULL DEFAULT false
@@ -216,7 +217,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_longest(interval) FROM PUBLIC;
 -- In another place than before, after a promotion or a restore, the last claims
 -- may be missing, so the registry closes.  Started again in the same place, or on
 -- another timeline where its operator says that nothing is lost, it is on its
--- guard.
+-- guard.  That is no change that is counted: it would make up for a lost one.
 --
 CREATE FUNCTION snowflake_nodes_arrive(at timestamptz, here text, started timestamptz, lease_ttl interval)
 RETURNS snowflake_node_place
@@ -250,17 +251,18 @@ BEGIN
         IF moved THEN
             r.closed_until := greatest(r.closed_until, until);
         ELSIF r.changes > 0 OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease) THEN
+            r.guarded_from := least(CASE WHEN r.place = here THEN started END, at,
+                                    CASE WHEN r.guarded_until > at THEN r.guarded_from END);
             r.guarded_until := greatest(r.guarded_until, until);
         END IF;
         r.is_proved := false;
         r.place := here;
         r.started_at := started;
-        r.changes := least(r.changes, 9223372036854775806) + 1;
     END IF;
 
     UPDATE @extschema@.snowflake_node_place AS p
-    SET place = r.place, closed_until = r.closed_until, changes = r.changes, started_at = r.started_at,
-        guarded_until = r.guarded_until, is_proved = r.is_proved;
+    SET place = r.place, closed_until = r.closed_until, started_at = r.started_at,
+        guarded_from = r.guarded_from, guarded_until = r.guarded_until, is_proved = r.is_proved;
     RETURN r;
 END $$;
 
@@ -295,7 +297,14 @@ REVOKE ALL ON FUNCTION snowflake_nodes_own(snowflake_node_request) FROM PUBLIC;
 -- Compare what the server was told with the record, whose row "r" is locked.  A
 -- server that has seen more shows that the record has lost something: close.
 -- One whose lease runs, and that has seen no more, shows that it has lost nothing
--- of what that server has seen.
+-- of what that server has seen.  It shows that only when it asks first after the
+-- start, and when it says itself that its lease runs: else it may have been away
+-- for long, and what was lost came after that.  (Of its last answer it may not
+-- know: so one renewal more is fine.)
+--
+-- The guard ends early when each lease that ran at the start has been renewed.
+-- Where one was not, its server may be the one that has seen more: then the guard
+-- lasts for its full time.
 --
 CREATE FUNCTION snowflake_nodes_compare(at timestamptz, ask snowflake_node_request, r snowflake_node_place)
 RETURNS snowflake_node_place
@@ -313,9 +322,10 @@ BEGIN
         SET renewals = ask.renewals
         WHERE o.node = l.node AND o.renewals < ask.renewals;
     ELSIF r.guarded_until > at AND NOT r.is_proved AND ask.seen IS NOT NULL AND ask.renewals <= l.renewals
-          AND (l.expires_at >= at OR l.node = ask.held AND ask.remaining > interval '0') THEN
+          AND l.renewals - ask.renewals <= 1 AND l.started_at <> r.started_at
+          AND l.node = ask.held AND ask.remaining > interval '0' THEN
         r.is_proved := true;
-    ELSIF r.guarded_until > at AND r.is_proved AND NOT @extschema@.snowflake_nodes_awaited(at, r) THEN
+    ELSIF r.guarded_until > at AND r.is_proved AND NOT @extschema@.snowflake_nodes_awaited(r) THEN
         r.guarded_until := '-infinity';
     ELSE
         RETURN r;
@@ -332,19 +342,19 @@ COMMENT ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request,
 
 REVOKE ALL ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request, snowflake_node_place) FROM PUBLIC;
 
-CREATE FUNCTION snowflake_nodes_awaited(at timestamptz, r snowflake_node_place)
+CREATE FUNCTION snowflake_nodes_awaited(r snowflake_node_place)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS l
-                   WHERE l.started_at <> r.started_at AND l.expires_at >= at);
+                   WHERE l.started_at <> r.started_at AND l.expires_at >= r.guarded_from);
 END $$;
 
-COMMENT ON FUNCTION snowflake_nodes_awaited(timestamptz, snowflake_node_place) IS
-'whether a lease runs that was not renewed since the registry was started';
+COMMENT ON FUNCTION snowflake_nodes_awaited(snowflake_node_place) IS
+'whether a lease was not renewed since the registry was started that ran then, by the record';
 
-REVOKE ALL ON FUNCTION snowflake_nodes_awaited(timestamptz, snowflake_node_place) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_awaited(snowflake_node_place) FROM PUBLIC;
 
 --
 -- Renew: a new version of one row.  The token is looked at again when the row
@@ -593,7 +603,7 @@ BEGIN
     SELECT p.* INTO r FROM @extschema@.snowflake_node_place AS p;
     IF is_valid AND r.place = here AND r.started_at = started AND coalesce(ask.seen, 0) <= r.changes
        AND (r.guarded_until = '-infinity'
-            OR r.guarded_until > at AND r.is_proved AND @extschema@.snowflake_nodes_awaited(at, r)) THEN
+            OR r.guarded_until > at AND r.is_proved AND @extschema@.snowflake_nodes_awaited(r)) THEN
         l := @extschema@.snowflake_nodes_renew(at, ask, r, false);
     END IF;
 
@@ -672,7 +682,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, sno
 --                 median of their clock_offset: one clock that is far off
 --                 would take the mean with it
 --   timeline      the registry's system identifier and timeline
---   changes       claims, releases, and arrivals at a place, up to now
+--   changes       claims, releases, and what servers had seen of more, up to now
 --   renewals      of the lease
 --   free          numbers that could be claimed now
 --   refusal_passes  whether the reason goes away by itself

@@ -2,6 +2,7 @@
 -- it does at the very end of a lease, of a guard and of a closing, and what it
 -- makes of what servers have seen.  All else of it is in registry.sql.
 SET timezone = 'UTC';
+SET intervalstyle = 'postgres';
 CREATE SCHEMA nodes;
 CREATE EXTENSION snowflake_nodes SCHEMA nodes;
 SET search_path = nodes, public;
@@ -97,47 +98,85 @@ SELECT told(ask(1, 1));
 SELECT * FROM state;
 SELECT told(ask(2, 2));
 SELECT told(ask(3, 3));
-SELECT told(ask(1, 4, seen => 4, renewals => 1));
+SELECT told(ask(1, 4, seen => 3, renewals => 1));
 UPDATE world SET started = 5;
 -- nobody claims, but renewals go on, by the record or by the clock of the server
 SELECT told(ask(4, 10));
 SELECT (ask(4, 10)).refusal_detail, (ask(4, 10)).refusal_hint \gx
 SELECT * FROM state;
--- what has not been told proves nothing
-SELECT told(ask(1, 11));
-SELECT told(ask(1, 11, seen => 4));
-SELECT told(ask(1, 11, renewals => 2));
+-- what proves nothing: nothing that was seen, of the registry or of the own
+-- lease; a lease that has run out; too many renewals that it does not know of
+BEGIN;
+SELECT told(ask(1, 11, renewals => 2, held => 0, remaining => 50));
+-- nor what it was told since
+SELECT told(ask(1, 11, seen => 3, renewals => 3, held => 0, remaining => 50));
 SELECT is_proved FROM state;
-SELECT told(ask(1, 12, seen => 4, renewals => 5));
+ROLLBACK;
+BEGIN;
+SELECT told(ask(1, 11, seen => 3, held => 0, remaining => 50));
 SELECT is_proved FROM state;
-SELECT told(ask(1, 13, seen => 5, renewals => 6));
+ROLLBACK;
+BEGIN;
+SELECT told(ask(1, 11, seen => 3, renewals => 2));
+SELECT is_proved FROM state;
+ROLLBACK;
+BEGIN;
+SELECT told(ask(1, 11, seen => 3, renewals => 2, held => 0, remaining => 0));
+SELECT is_proved FROM state;
+ROLLBACK;
+BEGIN;
+SELECT told(ask(1, 11, seen => 3, renewals => 0, held => 0, remaining => 50));
+SELECT is_proved FROM state;
+ROLLBACK;
+BEGIN;
+SELECT told(ask(1, 11, seen => 3, renewals => 1, held => 0, remaining => 50));
+SELECT is_proved FROM state;
+ROLLBACK;
+-- what does
+SELECT told(ask(1, 13, seen => 3, renewals => 2, held => 0, remaining => 50));
+SELECT is_proved FROM state;
 SELECT told(ask(2, 14));
 SELECT guarded_until FROM state;
--- the lease of the third runs until 63
-SELECT told(ask(4, 63));
+-- the lease of the third ran until 63, and was not renewed: it may have known
+-- more
 SELECT told(ask(4, 63.000001));
+SELECT told(ask(4, 69.999999));
+SELECT told(ask(1, 69.999999));
+SELECT told(ask(2, 69.999999));
+SELECT told(ask(4, 70));
 SELECT * FROM state;
--- or it is renewed
-UPDATE world SET started = 70;
-SELECT told(ask(1, 71, seen => 6, renewals => 7));
-SELECT told(ask(4, 72, seen => 6, renewals => 1));
-SELECT told(ask(2, 73));
+-- they are all renewed; what had run out before the start is not waited for
+UPDATE world SET started = 71;
+SELECT told(ask(5, 72));
+SELECT told(ask(1, 73, seen => 4, renewals => 4, held => 0, remaining => 50));
+SELECT told(ask(4, 74));
 SELECT told(ask(5, 74));
+SELECT told(ask(2, 75));
+SELECT told(ask(5, 76));
 SELECT * FROM state;
+-- started again during a guard: what had run at the first start counts
+UPDATE world SET started = 100;
+SELECT told(ask(1, 101, seen => 5, renewals => 5, held => 0, remaining => 30));
+SELECT told(ask(2, 101));
+SELECT told(ask(4, 101));
+UPDATE world SET started = 155;
+SELECT told(ask(1, 156, seen => 5, renewals => 6, held => 0, remaining => 3));
+SELECT told(ask(2, 156));
+SELECT told(ask(4, 156));
+SELECT told(ask(1, 157));
+SELECT guarded_until, is_proved FROM state;
+SELECT told(ask(5, 158));
+SELECT told(ask(1, 159));
+SELECT guarded_until FROM state;
+SELECT snowflake_nodes_open(t(160), '7000/00000001/5/6', t(155), NULL);
 -- a number that a server still holds, and that is not known here
-SELECT snowflake_nodes_release(t(75), 3, '-infinity');
+SELECT snowflake_nodes_release(t(161), 3, '-infinity');
 DELETE FROM snowflake_node_lease WHERE node = 3;
-UPDATE world SET started = 76;
-SELECT told(ask(6, 77, held => 3));
-SELECT told(ask(6, 77, held => 3, remaining => 0));
-SELECT told(ask(6, 77, held => 1, remaining => 5));
-SELECT told(ask(6, 77, held => 3, remaining => 0.000001));
--- what has run out by the record is no proof, but for a server whose lease runs
-SELECT s(expires_at) FROM snowflake_node_lease WHERE node = 1;
-SELECT told(ask(2, 134, seen => 9, renewals => 3));
-SELECT is_proved FROM state;
-SELECT told(ask(2, 134, seen => 9, renewals => 3, held => 1, remaining => 1));
-SELECT is_proved FROM state;
+UPDATE world SET started = 162;
+SELECT told(ask(6, 163, held => 3));
+SELECT told(ask(6, 163, held => 3, remaining => 0));
+SELECT told(ask(6, 163, held => 1, remaining => 5));
+SELECT told(ask(6, 163, held => 3, remaining => 0.000001));
 
 -- nobody proves anything: until the end, as if it had been closed
 TRUNCATE snowflake_node_place, snowflake_node_lease;
@@ -154,7 +193,7 @@ SELECT * FROM state;
 SELECT told(ask(1, 292));
 -- started again meanwhile: from then on, and proofs of before do not count
 UPDATE world SET started = 293;
-SELECT told(ask(3, 293, seen => 4, renewals => 1));
+SELECT told(ask(3, 293, seen => 4, renewals => 1, held => 2, remaining => 50));
 UPDATE world SET started = 300;
 SELECT told(ask(5, 300, lease_ttl => 120));
 SELECT guarded_until, is_proved, changes FROM state;
@@ -163,7 +202,7 @@ TRUNCATE snowflake_node_place, snowflake_node_lease;
 SELECT told(ask(1, 100));
 SELECT told(ask(2, 100));
 UPDATE world SET started = -1000;
-SELECT told(ask(1, -999, seen => 2, renewals => 1));
+SELECT told(ask(1, -999, seen => 2, renewals => 1, held => 0, remaining => 50));
 SELECT told(ask(3, -998));
 SELECT guarded_until, is_proved FROM state;
 SELECT told(ask(2, -997));
@@ -248,12 +287,12 @@ SELECT snowflake_nodes_open(t(2), '7000/00000002/5/6', t(0), NULL), loses_nothin
 SELECT told(ask(1, 2, seen => 1, renewals => 1));
 -- another timeline, in another server
 UPDATE world SET place = '7000/00000003/5/6', started = 3;
-SELECT told(ask(1, 4, seen => 2, renewals => 2));
+SELECT told(ask(1, 4, seen => 1, renewals => 2, held => 0, remaining => 50));
 SELECT told(ask(2, 5));
 SELECT * FROM state;
 -- it has lost something after all
 UPDATE world SET place = '7000/00000004/5/6', started = 6;
-SELECT told(ask(1, 7, seen => 4, renewals => 4));
+SELECT told(ask(1, 7, seen => 3, renewals => 3));
 SELECT closed_until, guarded_until FROM state;
 SELECT snowflake_nodes_open(t(8), '7000/00000004/5/6', t(6), NULL);
 -- another system identifier, database or table
@@ -301,3 +340,4 @@ SET client_min_messages = warning;
 DROP SCHEMA nodes CASCADE;
 RESET client_min_messages;
 RESET search_path;
+RESET intervalstyle;

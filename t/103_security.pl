@@ -63,7 +63,7 @@ my %open = (
 
 # For the owner of the extension, and whom the owner lets
 my $asks = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,,,,i,9,00:10:00,0,"2024-05-01 10:00+00",,layout,host,1,1,,,t)';
-my $here = '(t,here,-infinity,1,"2024-05-01 09:00+00",-infinity,f,f)';
+my $here = '(t,here,-infinity,1,"2024-05-01 09:00+00",-infinity,-infinity,f,f)';
 my %closed = (
 	'snowflake_backfill(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
 	'snowflake_segment_create(text,bigint,integer,integer,integer,bigint,text)' => [ 'ticket' ],
@@ -81,7 +81,7 @@ my %closed = (
 	'snowflake_nodes_longest(interval)' => [ '1 min' ],
 	'snowflake_nodes_own(snowflake_node_request)' => [ $asks ],
 	'snowflake_nodes_arrive(timestamp with time zone,text,timestamp with time zone,interval)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', '1 min' ],
-	'snowflake_nodes_awaited(timestamp with time zone,snowflake_node_place)' => [ '2024-05-01 10:00+00', $here ],
+	'snowflake_nodes_awaited(snowflake_node_place)' => [ $here ],
 	'snowflake_nodes_compare(timestamp with time zone,snowflake_node_request,snowflake_node_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
 	'snowflake_nodes_renew(timestamp with time zone,snowflake_node_request,snowflake_node_place,boolean)' => [ '2024-05-01 10:00+00', $asks, $here, 'true' ],
 	'snowflake_nodes_claim(timestamp with time zone,snowflake_node_request,snowflake_node_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
