@@ -215,9 +215,9 @@ REVOKE ALL ON FUNCTION snowflake_nodes_longest(interval) FROM PUBLIC;
 --
 -- Come to a place, or be started again, or stay.  Locks the row of the place.
 -- In another place than before, after a promotion or a restore, the last claims
--- may be missing, so the registry closes.  Started again in the same place, or on
--- another timeline where its operator says that nothing is lost, it is on its
--- guard.  That is no change that is counted: it would make up for a lost one.
+-- may be missing, so the registry closes, but for another timeline where its
+-- operator says that promotions lose nothing.  Started again in the same place, it
+-- is on its guard.  That is no change that is counted: it would make up for a lost one.
 --
 CREATE FUNCTION snowflake_nodes_arrive(at timestamptz, here text, started timestamptz, lease_ttl interval)
 RETURNS snowflake_node_place
@@ -250,9 +250,8 @@ BEGIN
                           AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
         IF moved THEN
             r.closed_until := greatest(r.closed_until, until);
-        ELSIF r.changes > 0 OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease) THEN
-            r.guarded_from := least(CASE WHEN r.place = here THEN started END, at,
-                                    CASE WHEN r.guarded_until > at THEN r.guarded_from END);
+        ELSIF r.place = here AND (r.changes > 0 OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease)) THEN
+            r.guarded_from := least(started, at, CASE WHEN r.guarded_until > at THEN r.guarded_from END);
             r.guarded_until := greatest(r.guarded_until, until);
         END IF;
         r.is_proved := false;
