@@ -139,7 +139,7 @@ CREATE FUNCTION note(what text, tag text, first bigint, last bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE LOG 'noted % "%" % %, server % pid % since % asked % at % xid %', what, tag, first, last,
-		current_setting('application_name'), pg_backend_pid(),
+		substring(current_setting('application_name'), ':(\d+) '), pg_backend_pid(),
 		(SELECT extract(epoch FROM backend_start) FROM pg_stat_activity WHERE pid = pg_backend_pid()),
 		extract(epoch FROM statement_timestamp()),
 		extract(epoch FROM clock_timestamp()), pg_current_xact_id();
@@ -180,6 +180,7 @@ SQL
 sub read_notes
 {
 	my @notes;
+	my %name = map { $_->{node}->port => $_->{name} } @servers;
 
 	foreach my $log (map { slurp_file($_->logfile) } @registry{qw(primary standby)})
 	{
@@ -191,7 +192,7 @@ sub read_notes
 				tag => $2,
 				first => $3,
 				last => $4,
-				server => $5,
+				server => $name{$5},
 				connection => "$6 $7",
 				connected => $7,
 				asked => $8,
@@ -219,8 +220,7 @@ sub new_server
 {
 	my ($name, $number) = @_;
 	my @proxies = map { start_proxy($_) } @registry{qw(primary standby)};
-	my $conninfo = join ' ', "application_name=$name",
-	  'dbname=postgres user=snowflake_server',
+	my $conninfo = join ' ', 'dbname=postgres user=snowflake_server',
 	  map { my $key = $_; "$key=" . join ',', map { $_->{$key} } @proxies }
 	  qw(host port);
 	my $node = snowflake_node($name, <<CONF, extra => $small);
