@@ -768,6 +768,51 @@ sub test_forgotten
 }
 
 #
+# A registry that was set back: a plain base backup of it, without recovery.signal,
+# so that its timeline is the same
+#
+sub test_set_back
+{
+	my $registry = new_registry('registry_set_back', '', allows_streaming => 1);
+	my %conf = (conf => "snowflake.lease_ttl = '2min'\n");
+	my $told = new_server($registry, 'told', %conf);
+
+	is(number($told), 0, 'a number of before the backup');
+	$registry->backup('before');
+	my $lost = new_server($registry, 'lost', %conf);
+	is(number($lost), 1, 'and one of after it');
+	my $renewals = q(SELECT renewals FROM snowflake_node_lease WHERE node = 0);
+	my $before = $registry->safe_psql('postgres', $renewals);
+	poll(sub { return $registry->safe_psql('postgres', $renewals) >= $before + 2 })
+	  or die "the first server does not renew\n";
+
+	# that server is cut off, but has its number for two minutes
+	set_proxy($lost->{proxy}, 'refuse');
+	draw_on($lost);
+	$registry->stop('immediate');
+	PostgreSQL::Test::Utils::system_or_bail('rm', '-rf', $registry->data_dir);
+	PostgreSQL::Test::RecursiveCopy::copypath($registry->backup_dir . '/before', $registry->data_dir);
+	chmod 0700, $registry->data_dir;
+	$registry->start;
+
+	my $new = new_server($registry, 'new', %conf);
+	stops($new, '55P03', 'set back', qr/^The registry gives no node number, as the registry gives out no node numbers until/);
+	ok(poll(sub { return $registry->safe_psql('postgres', 'SELECT closed_until > now() FROM snowflake_node_place') eq 't' }),
+		'it has closed');
+	flows($told, 'who has been told of more');
+	flows($lost, 'who is not known any more');
+	is(number_of($new->{node}), '', 'nobody else has a number');
+	set_proxy($lost->{proxy}, 'pass');
+	ok(poll(sub { return $registry->safe_psql('postgres', q(SELECT port FROM snowflake_nodes WHERE node = 1 AND state = 'live')) eq $lost->{node}->port }),
+		'it learns of the one that it had forgotten');
+	is(number($lost), 1, 'which keeps its number');
+
+	check(1, $told, $lost, $new);
+	$_->{node}->stop foreach $told, $lost, $new;
+	return;
+}
+
+#
 # Clocks that are off at the start
 #
 my $skew = qr/"snowflake\.max_clock_skew" allows 5000 ms\./;
@@ -1121,6 +1166,7 @@ my %tests = (
 	'copies' => \&test_copies,
 	'taken' => \&test_taken,
 	'forgotten' => \&test_forgotten,
+	'set back' => \&test_set_back,
 	'skew' => \&test_skew,
 	'clocks' => \&test_clocks,
 	'settings' => \&test_settings,
