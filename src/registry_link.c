@@ -190,7 +190,7 @@ give_up_connecting(RegistryLink *link)
 		strstr(message, "no password supplied") != NULL)
 	{
 		registry_link_give_up_for_long(link, message,
-						 "Put the password into the password file of the operating system user that runs this server (~/.pgpass of that user), or name another file with the option \"passfile\" of \"snowflake.registry\".");
+									   "Put the password into the password file of the operating system user that runs this server (~/.pgpass of that user), or name another file with the option \"passfile\" of \"snowflake.registry\".");
 		return;
 	}
 	for (int i = 0; i < (int) lengthof(lasting); i++)
@@ -198,7 +198,7 @@ give_up_connecting(RegistryLink *link)
 		if (strstr(message, "FATAL:") != NULL && strstr(message, lasting[i]) != NULL)
 		{
 			registry_link_give_up_for_long(link, message,
-							 "Check host, dbname and user in \"snowflake.registry\", the password, and pg_hba.conf of the registry.");
+										   "Check host, dbname and user in \"snowflake.registry\", the password, and pg_hba.conf of the registry.");
 			return;
 		}
 	}

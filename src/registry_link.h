@@ -43,8 +43,8 @@ typedef struct LinkFailure
 	const char *hint;			/* what to do, a sentence; NULL for nothing
 								 * special */
 	bool		passes;			/* by itself; else somebody has to mend it */
-	bool		is_quiet;		/* not for the log: it tries again at once, and
-								 * then knows more */
+	bool		is_quiet;		/* not for the log: it tries again at once,
+								 * and then knows more */
 } LinkFailure;
 
 /*

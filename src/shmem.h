@@ -218,7 +218,8 @@ typedef struct Mark
  */
 typedef struct RegistrySeen
 {
-	char		timeline[64];	/* "system identifier/timeline", '' for nothing */
+	char		timeline[64];	/* "system identifier/timeline", '' for
+								 * nothing */
 	int64		changes;		/* the most that it has told of, -1 for none */
 	int64		renewals;		/* of the lease when last granted, -1 for none */
 } RegistrySeen;
@@ -280,8 +281,8 @@ typedef struct Lease
 	bool		has_clock_offset;
 
 	/*
-	 * Numbers that nobody had when last asked, (uint32) -1 for not known. Read
-	 * by anyone.
+	 * Numbers that nobody had when last asked, (uint32) -1 for not known.
+	 * Read by anyone.
 	 */
 	pg_atomic_uint32 free_numbers;
 
