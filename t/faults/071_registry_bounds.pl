@@ -202,19 +202,24 @@ is(count_of(qr/ERROR:|FATAL:/, join "\n", grep { /snowflake lease \S+:@{[ $poor-
 is(count_of(qr/WARNING:  could not lease/, log_of($poor)), 1, 'no extension: one line in the log of the server');
 
 # The setting is changed: it tries at once.
-make_registry($registry, 'changed');
+$registry->safe_psql('postgres', 'CREATE DATABASE changed');
+$registry->safe_psql('changed', <<'SQL');
+CREATE SCHEMA "An other";
+CREATE EXTENSION snowflake_nodes SCHEMA "An other";
+GRANT USAGE ON SCHEMA "An other" TO snowflake_server;
+GRANT EXECUTE ON FUNCTION "An other".snowflake_lease_node TO snowflake_server;
+SQL
 set_registry($poor, registry_conninfo($registry, dbname => 'changed'));
 my $had = wait_number($poor);
+my $schema = q("An other");
 my $version = $registry->safe_psql('changed', q(SELECT extversion FROM pg_extension WHERE extname = 'snowflake_nodes'));
 my $set_version = q(UPDATE pg_extension SET extversion = '%s' WHERE extname = 'snowflake_nodes');
 my $disconnect = q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'changed' AND usename = 'snowflake_server');
 foreach (
-	[ 'no right', 'REVOKE EXECUTE ON FUNCTION snowflake_lease_node FROM snowflake_server', 'GRANT EXECUTE ON FUNCTION snowflake_lease_node TO snowflake_server',
-		qr/role "snowflake_server" may not execute function public\.snowflake_lease_node\(\) in database "changed" of host.*Run GRANT EXECUTE ON FUNCTION public\.snowflake_lease_node TO that role/ ],
-	[ 'no schema', "REVOKE USAGE ON SCHEMA public FROM PUBLIC; $disconnect", 'GRANT USAGE ON SCHEMA public TO PUBLIC',
-		qr/role "snowflake_server" may not use schema public in database.*Run GRANT USAGE ON SCHEMA public TO that role/ ],
-	[ 'another schema', 'CREATE SCHEMA "An\'other"; ALTER EXTENSION snowflake_nodes SET SCHEMA "An\'other"', 'GRANT USAGE ON SCHEMA "An\'other" TO PUBLIC',
-		qr/role "snowflake_server" may not use schema "An'other" in database/ ],
+	[ 'no right', qq(REVOKE EXECUTE ON FUNCTION $schema.snowflake_lease_node FROM snowflake_server), qq(GRANT EXECUTE ON FUNCTION $schema.snowflake_lease_node TO snowflake_server),
+		qr/role "snowflake_server" may not execute function $schema\.snowflake_lease_node\(\) in database "changed" of host.*Run GRANT EXECUTE ON FUNCTION $schema\.snowflake_lease_node TO that role/ ],
+	[ 'no schema', "REVOKE USAGE ON SCHEMA $schema FROM snowflake_server; $disconnect", "GRANT USAGE ON SCHEMA $schema TO snowflake_server",
+		qr/role "snowflake_server" may not use schema $schema in database.*Run GRANT USAGE ON SCHEMA $schema TO that role/ ],
 	[ 'too old', sprintf("$set_version; $disconnect", '0.9'), sprintf($set_version, $version),
 		qr/extension "snowflake_nodes" in database "changed" of host "[^"]*" is of version 0\.9, which is too old: this server needs \Q$version\E.*run ALTER EXTENSION snowflake_nodes UPDATE in that database\./ ],
 	[ 'too new', sprintf("$set_version; $disconnect", '10.0'), sprintf($set_version, $version),

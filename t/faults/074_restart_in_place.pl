@@ -138,7 +138,8 @@ copy_conf($node, sub {
 		command_ok([ 'pg_rewind', '--source-server', $other->connstr('postgres'), '--target-pgdata', $node->data_dir ],
 			'it is rewound');
 	});
-$node->set_standby_mode;
+# what the other has written meanwhile is needed, too
+$node->enable_streaming($other);
 start_node($node);
 $node->promote;
 my $rewound = wait_number($node);
