@@ -563,9 +563,12 @@ lease_remember_seen(void)
 {
 	Lease	   *lease = &shared->lease;
 	RegistrySeen seen;
-	bool		was_forgotten = lease->seen_forgotten;
+	bool		was_forgotten;
 
-	lease_seen(&seen);
+	LWLockAcquire(shared->lock, LW_SHARED);
+	seen = lease->seen;
+	was_forgotten = lease->seen_forgotten;
+	LWLockRelease(shared->lock);
 	if (!was_forgotten && strcmp(seen.timeline, lease->remembered_registry) == 0)
 		return;
 
@@ -577,8 +580,10 @@ lease_remember_seen(void)
 	strlcpy(lease->remembered_registry, seen.timeline, sizeof(lease->remembered_registry));
 	if (was_forgotten)
 	{
+		/* not when it was forgotten once more meanwhile */
 		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-		lease->seen_forgotten = false;
+		if (lease->seen.changes == seen.changes)
+			lease->seen_forgotten = false;
 		LWLockRelease(shared->lock);
 	}
 }

@@ -609,7 +609,6 @@ segment_forget_registry(void)
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
 	segments->place[0] = '\0';
-	segments->changes = 0;
 	LWLockRelease(segments->lock);
 }
 

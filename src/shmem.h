@@ -567,8 +567,6 @@ typedef struct Segments
 												 * asked; '' else */
 	bool		error_passes;	/* by itself */
 	char		place[128];		/* where the registry is; '' for not known */
-	int64		changes;		/* the largest count of its changes that it
-								 * has told; 0 for none */
 } Segments;
 
 #define SEGMENTS_ALWAYS	PG_UINT64_MAX
