@@ -21,7 +21,9 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/uuid.h"
 
 #include "instance.h"
 #include "shmem.h"
@@ -127,4 +129,16 @@ instance_number(void)
 
 	return (int64) (hash_bytes_extended((unsigned char *) text, (int) strlen(text), 0) &
 					((INT64CONST(1) << 48) - 1));
+}
+
+void
+instance_name_start(char *name, size_t size)
+{
+	pg_uuid_t	uuid;
+
+	if (name[0] != '\0')
+		return;
+	if (!pg_strong_random(uuid.data, UUID_LEN))
+		elog(ERROR, "could not generate random values");
+	strlcpy(name, DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&uuid))), size);
 }

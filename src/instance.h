@@ -24,6 +24,12 @@ extern bool instance_goes_on(TimeLineID timeline);
 extern const char *instance_text(void);
 extern int64 instance_number(void);
 
+/*
+ * A random name for this start of the server, a uuid, where it has none yet: the
+ * text there is ''.
+ */
+extern void instance_name_start(char *name, size_t size);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_INSTANCE_H */

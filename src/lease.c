@@ -52,7 +52,6 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-#include "utils/uuid.h"
 
 #include "alarm.h"
 #include "clock.h"
@@ -192,16 +191,8 @@ const char *
 lease_token(void)
 {
 	Lease	   *lease = &shared->lease;
-	pg_uuid_t	uuid;
 
-	if (lease->token[0] == '\0')
-	{
-		if (!pg_strong_random(uuid.data, UUID_LEN))
-			elog(ERROR, "could not generate random values");
-		strlcpy(lease->token,
-				DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&uuid))),
-				sizeof(lease->token));
-	}
+	instance_name_start(lease->token, sizeof(lease->token));
 	return lease->token;
 }
 

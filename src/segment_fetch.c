@@ -28,6 +28,7 @@
 
 #include "alarm.h"
 #include "clock.h"
+#include "instance.h"
 #include "segment.h"
 #include "segment_fetch.h"
 #include "utf8.h"
@@ -136,6 +137,24 @@ add_ask(Segment *segment, TimestampTz now)
 }
 
 /*
+ * Who asks, and what it was told.  That counts while this server gives out
+ * numbers: one that does not has none that the registry could have lost.
+ */
+static void
+read_reporter(SegmentReporter *reporter)
+{
+	Segments   *segments = &shared->segments;
+	bool		is_valid = segment_is_valid();
+
+	instance_name_start(segments->reporter, sizeof(segments->reporter));
+	strlcpy(reporter->id, segments->reporter, sizeof(reporter->id));
+	LWLockAcquire(segments->lock, LW_SHARED);
+	strlcpy(reporter->place, segments->place, sizeof(reporter->place));
+	reporter->reports = is_valid ? segments->reports : 0;
+	LWLockRelease(segments->lock);
+}
+
+/*
  * Ask for what sessions want, and with is_full report all other tags too.
  */
 static void
@@ -175,8 +194,19 @@ build_take(LinkRequest *take, bool is_full)
 	else if (request.nnew == 0)
 		request.is_alone = false;
 
-	request.hold = segment_is_at_home() ? 0 : LEASE_TTL_US;
-	segment_request_take(take, request.asks, request.nasks, request.hold);
+	if (segment_is_at_home())
+	{
+		request.hold = 0;
+		segment_request_take(take, request.asks, request.nasks, 0, NULL);
+	}
+	else
+	{
+		SegmentReporter reporter;
+
+		read_reporter(&reporter);
+		request.hold = LEASE_TTL_US;
+		segment_request_take(take, request.asks, request.nasks, request.hold, &reporter);
+	}
 }
 
 /*
@@ -331,6 +361,8 @@ apply_row(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint64 
 	else if (row->closed_until != NULL)
 	{
 		snprintf(segment->error, sizeof(segment->error),
+				 row->is_guarded ?
+				 "The registry was started again, and gives out no segments until %s, or until all servers that had some have reported." :
 				 "The registry was promoted or restored, and gives out no segments until %s.",
 				 row->closed_until);
 		segment->error_at = now;
@@ -373,7 +405,10 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 		}
 	}
 	if (place != NULL)
+	{
 		strlcpy(segments->place, place, sizeof(segments->place));
+		segments->reports = rows[0].reports;
+	}
 
 	for (int i = 0; i < request.nasks; i++)
 	{
@@ -609,6 +644,7 @@ segment_forget_registry(void)
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
 	segments->place[0] = '\0';
+	segments->reports = 0;
 	LWLockRelease(segments->lock);
 }
 

@@ -23,11 +23,12 @@
 /* Names of functions come after their schema, or as the registry finds them. */
 #define TAKE \
 	"SELECT asked, incarnation, first, last, step, delta, remainder," \
-	" max_value, max_id, closed_until, place" \
+	" max_value, max_id, closed_until, is_guarded, place, reports" \
 	" FROM %ssnowflake_take_segments(" \
 	"tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[]," \
 	" lengths => $4::bigint[], holder => $5::text," \
-	" hold => $6::bigint OPERATOR(pg_catalog.*) interval '1 us')"
+	" hold => $6::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
+	" reporter => $7::uuid, reports => $8::bigint, place => $9::text)"
 
 const char	segment_take_sql[] = TAKE;
 
@@ -43,7 +44,7 @@ const char	segment_take_sql[] = TAKE;
 	" max_value => $6::bigint, description => $7::text)"
 
 #define ALTER \
-	"SELECT found, changed, max_id, delta FROM %ssnowflake_alter_tag(" \
+	"SELECT known, changed, max_id, delta FROM %ssnowflake_alter_tag(" \
 	"tag => $1::text, start => $2::bigint, step => $3::integer," \
 	" max_value => $4::bigint, description => $5::text)"
 
@@ -94,7 +95,8 @@ number_text(int64 value)
 }
 
 void
-segment_request_take(LinkRequest *take, const SegmentAsk *asks, int nasks, int64 hold)
+segment_request_take(LinkRequest *take, const SegmentAsk *asks, int nasks, int64 hold,
+					 const SegmentReporter *reporter)
 {
 	StringInfoData tags;
 	StringInfoData incarnations;
@@ -123,6 +125,10 @@ segment_request_take(LinkRequest *take, const SegmentAsk *asks, int nasks, int64
 	take->values[3] = finish_array(&lengths);
 	take->values[4] = number_text((int64) GetSystemIdentifier());
 	take->values[5] = number_text(hold);
+	take->values[6] = reporter == NULL ? NULL : pstrdup(reporter->id);
+	take->values[7] = reporter == NULL || reporter->reports == 0 ? NULL :
+		number_text(reporter->reports);
+	take->values[8] = reporter == NULL ? NULL : pstrdup(reporter->place);
 }
 
 void
@@ -210,6 +216,14 @@ value_of(const PGresult *answer, int row, int column)
 		pg_server_to_any(value, (int) strlen(value), PG_UTF8);
 }
 
+static bool
+truth_of(const PGresult *answer, int row, int column)
+{
+	char	   *value = value_of(answer, row, column);
+
+	return value != NULL && *value == 't';
+}
+
 static int64
 number_of(const PGresult *answer, int row, int column)
 {
@@ -239,7 +253,9 @@ segment_read_rows(const PGresult *answer, int nrows)
 			number_of(answer, i, 7);
 		row->max_id = number_of(answer, i, 8);
 		row->closed_until = value_of(answer, i, 9);
-		row->place = value_of(answer, i, 10);
+		row->is_guarded = truth_of(answer, i, 10);
+		row->place = value_of(answer, i, 11);
+		row->reports = number_of(answer, i, 12);
 	}
 	return rows;
 }
@@ -276,11 +292,9 @@ SegmentResult
 segment_read_result(const PGresult *answer)
 {
 	SegmentResult result = {0};
-	char	   *found = value_of(answer, 0, 0);
-	char	   *changed = value_of(answer, 0, 1);
 
-	result.found = found != NULL && *found == 't';
-	result.changed = changed != NULL && *changed == 't';
+	result.found = truth_of(answer, 0, 0);
+	result.changed = truth_of(answer, 0, 1);
 	result.max_id = number_of(answer, 0, 2);
 	result.delta = (int32) number_of(answer, 0, 3);
 	return result;

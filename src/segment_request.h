@@ -44,8 +44,18 @@ typedef struct SegmentRow
 	int64		max_value;
 	int64		max_id;
 	char	   *closed_until;	/* NULL when it is open */
+	bool		is_guarded;		/* it may open earlier */
 	char	   *place;
+	int64		reports;		/* as in Segments */
 } SegmentRow;
+
+/* Who asks, and what it was told last, as in Segments. */
+typedef struct SegmentReporter
+{
+	char		id[SEGMENT_REPORTER_SIZE];
+	int64		reports;		/* 0 where that does not count any more */
+	char		place[SEGMENT_PLACE_SIZE];
+} SegmentReporter;
 
 /* Numbers of a segment that nobody has drawn. */
 typedef struct SegmentSpan
@@ -61,11 +71,15 @@ typedef struct SegmentSpan
  */
 
 extern const char segment_take_sql[];
-#define SEGMENT_TAKE_PARAMS	6
+#define SEGMENT_TAKE_PARAMS	9
 
-/* Take segments for these tags, and hold them for so long (microseconds). */
+/*
+ * Take segments for these tags, and hold them for so long (microseconds).  The
+ * reporter is NULL at home.
+ */
 extern void segment_request_take(LinkRequest *take, const SegmentAsk *asks,
-								 int nasks, int64 hold);
+								 int nasks, int64 hold,
+								 const SegmentReporter *reporter);
 
 /* Create, alter or drop a tag. */
 extern void segment_request_command(LinkRequest *sent, const SegmentCommand *command);

@@ -371,6 +371,8 @@ typedef struct Backfill
 /* A tag in UTF-8, and an incarnation of it as the registry names it, a UUID. */
 #define SEGMENT_TAG_SIZE		64
 #define SEGMENT_INCARNATION_SIZE 37
+#define SEGMENT_REPORTER_SIZE	37
+#define SEGMENT_PLACE_SIZE		128
 #define SEGMENT_ERROR_SIZE		256
 
 /*
@@ -566,7 +568,16 @@ typedef struct Segments
 	char		error[SEGMENT_MESSAGE_SIZE];	/* the registry cannot be
 												 * asked; '' else */
 	bool		error_passes;	/* by itself */
-	char		place[128];		/* where the registry is; '' for not known */
+
+	/*
+	 * Where the registry is, and since when it runs, '' for not known; and how
+	 * many reports of this server it has written down, 0 for none.
+	 */
+	char		place[SEGMENT_PLACE_SIZE];
+	int64		reports;
+
+	/* Tells this start of the server from others.  The services' own. */
+	char		reporter[SEGMENT_REPORTER_SIZE];	/* '' before */
 } Segments;
 
 #define SEGMENTS_ALWAYS	PG_UINT64_MAX

@@ -64,6 +64,9 @@ my %open = (
 # For the owner of the extension, and whom the owner lets
 my $asks = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,,,,i,9,00:10:00,0,"2024-05-01 10:00+00",,layout,host,1,1,,,t)';
 my $here = '(t,here,-infinity,1,"2024-05-01 09:00+00",-infinity,-infinity,f,f)';
+my $takes = '("{invoice,ticket}","{null,null}","{0,0}","{1,1}",holder,00:01:00,aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,1,here)';
+my $stay = '(t,here,00:01:00,-infinity,"2024-05-01 09:00+00","2024-05-01 09:00+00","2024-05-01 10:01+00",t,f)';
+my $reported = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,holder,1,"2024-05-01 09:00+00",00:01:00,"2024-05-01 08:00+00")';
 my %closed = (
 	'snowflake_backfill(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
 	'snowflake_segment_create(text,bigint,integer,integer,integer,bigint,text)' => [ 'ticket' ],
@@ -94,15 +97,24 @@ my %closed = (
 	'snowflake_open_nodes(boolean)' => [ undef ],
 	'snowflake_release_node(integer,timestamp with time zone)' => [ 0, '2024-05-01 10:00+00' ],
 	'snowflake_segments_here()' => [],
-	'snowflake_segments_arrive(interval)' => [ '1 min' ],
+	'snowflake_segments_stay(text,timestamp with time zone)' => [ 'here', '2024-05-01 09:00+00' ],
+	'snowflake_segments_note(text,timestamp with time zone)' => [ 'here', '2024-05-01 09:00+00' ],
+	'snowflake_segments_arrive(timestamp with time zone,text,timestamp with time zone,interval,snowflake_segment_place)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', '1 min', undef ],
+	'snowflake_segments_awaited(snowflake_segment_place,uuid)' => [ $stay, 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa' ],
+	'snowflake_segments_compare(timestamp with time zone,snowflake_segment_request,snowflake_segment_server,boolean,snowflake_segment_place)' => [ '2024-05-01 10:00+00', $takes, $reported, 'true', $stay ],
 	'snowflake_create_tag(text,bigint,integer,integer,integer,bigint,text)' => [ 'invoice', 1, 10, 1, 0, undef, undef ],
 	'snowflake_alter_tag(text,bigint,integer,bigint,text)' => [ 'invoice', 100, 20, 1000, 'bills' ],
 	'snowflake_drop_tag(text,boolean)' => [ 'invoice', 'false' ],
-	'snowflake_segments_valid(text[],uuid[],bigint[],bigint[],interval)' => [ '{a}', '{null}', '{0}', '{1}', '1 min' ],
-	'snowflake_segments_due(text[],uuid[],bigint[],bigint[],text,interval)' => [ '{invoice}', '{null}', '{0}', '{1}', 'holder', '1 min' ],
-	'snowflake_take_segments(text[],uuid[],bigint[],bigint[],text,interval)' => [ '{invoice,ticket}', '{null,null}', '{0,0}', '{1,1}', 'holder', '1 min' ],
+	'snowflake_segments_valid(snowflake_segment_request)' => [ $takes ],
+	'snowflake_segments_due(snowflake_segment_request)' => [ $takes ],
+	'snowflake_segments_give(timestamp with time zone,snowflake_segment_request,integer,boolean)' => [ '2024-05-01 10:00+00', $takes, 1, 'true' ],
+	'snowflake_segments_report(timestamp with time zone,snowflake_segment_request,snowflake_segment_server,boolean,snowflake_segment_place)' => [ '2024-05-01 10:00+00', $takes, $reported, 'true', $stay ],
+	'snowflake_segments_serve(timestamp with time zone,text,timestamp with time zone,snowflake_segment_request)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', $takes ],
+	'snowflake_segments_keep(timestamp with time zone,text,timestamp with time zone,text,interval,uuid[],bigint[],bigint[],text)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', 'holder', '1 min', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{1}', '{2}', 'elsewhere' ],
+	'snowflake_segments_open(timestamp with time zone,text,timestamp with time zone,boolean)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', undef ],
+	'snowflake_take_segments(text[],uuid[],bigint[],bigint[],text,interval,uuid,bigint,text)' => [ '{invoice,ticket}', '{null,null}', '{0,0}', '{1,1}', 'holder', '1 min', 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 1, 'here' ],
 	'snowflake_keep_segments(text,interval,uuid[],bigint[],bigint[],text)' => [ 'holder', '1 min', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{1}', '{2}', 'elsewhere' ],
-	'snowflake_open_segments()' => [],
+	'snowflake_open_segments(boolean)' => [ undef ],
 );
 
 # Not to be called: triggers, and what the planner asks
@@ -340,6 +352,7 @@ snowflake_nodes|snowflake_node_place|r|
 snowflake_nodes|snowflake_nodes|v|pg_monitor SELECT
 snowflake_segments|snowflake_segment_kept|r|PUBLIC SELECT
 snowflake_segments|snowflake_segment_place|r|PUBLIC SELECT
+snowflake_segments|snowflake_segment_server|r|PUBLIC SELECT
 snowflake_segments|snowflake_segment_tag|r|PUBLIC SELECT
 snowflake_segments|snowflake_segments|v|PUBLIC SELECT
 EXPECTED
@@ -447,7 +460,7 @@ ran($node);
 
 # They are found where they are looked for.
 foreach my $sql ('SELECT 1 = 1', 'SELECT count(1)', "SELECT 'a'::text", 'SELECT relname FROM pg_class', "SELECT 1::numeric / 1::bigint",
-	"SELECT hostile.snowflake_segments_arrive(NULL)")
+	"SELECT hostile.snowflake_segments_here() = 'here'")
 {
 	error_of($node, 'victim', $sql);
 	like(ran($node), qr/^(operator|function|type|relation) /, "in the way of: $sql");
@@ -604,7 +617,7 @@ CONF
 # Temporary tables of who calls what is SECURITY DEFINER come before all others
 # in its search path.
 is(error_of($node, 'victim', join(';', 'SET search_path = pg_temp, hostile, public',
-		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_node_lease snowflake_node_place snowflake_segment_tag snowflake_segment_kept snowflake_segment_place pg_database pg_extension)),
+		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_node_lease snowflake_node_place snowflake_segment_tag snowflake_segment_kept snowflake_segment_place snowflake_segment_server pg_database pg_extension)),
 		map { statement($_, @{ $closed{$_} }) } @served), extra_params => [ '-U', 'server' ])->{message},
 	'', 'called with temporary tables in the way');
 is(ran($node), '', 'called with temporary tables in the way: nothing ran');

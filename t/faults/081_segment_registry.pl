@@ -988,13 +988,13 @@ CREATE EXTENSION snowflake_segments;
 SELECT format('ALTER FUNCTION %s RENAME TO the_real_one', oid::regprocedure)
 FROM pg_proc WHERE proname = 'snowflake_take_segments' \gexec
 SQL
-	foreach my $columns (q(1, 10, 1, 0, 0, NULL::bigint, 10::bigint, NULL::timestamptz, '1/00000001/1'),
-		'1, 10, 1, 1, 0, NULL::bigint, 10::bigint, NULL::timestamptz, NULL')
+	foreach my $columns (q(1, 10, 1, 0, 0, NULL, 10, NULL, NULL, '1/00000001/1', NULL),
+		'1, 10, 1, 1, 0, NULL, 10, NULL, NULL, NULL, NULL')
 	{
 		$registry->safe_psql('nonsense', <<SQL);
-CREATE OR REPLACE FUNCTION snowflake_take_segments(tags text[], incarnations uuid[], seen bigint[], lengths bigint[], holder text, hold interval)
-RETURNS TABLE (asked text, incarnation uuid, first bigint, last bigint, step integer, delta integer, remainder integer,
-    max_value bigint, max_id bigint, closed_until timestamptz, place text)
+CREATE OR REPLACE FUNCTION snowflake_take_segments(tags text[], incarnations uuid[], seen bigint[], lengths bigint[], holder text, hold interval,
+    reporter uuid, reports bigint, place text)
+RETURNS SETOF snowflake_segment_answer
 LANGUAGE sql AS \$\$ SELECT t, gen_random_uuid(), $columns FROM unnest(tags) AS t \$\$;
 SQL
 		set_registry($server, registry_conninfo($registry, dbname => 'nonsense'));
