@@ -460,7 +460,7 @@ ran($node);
 
 # They are found where they are looked for.
 foreach my $sql ('SELECT 1 = 1', 'SELECT count(1)', "SELECT 'a'::text", 'SELECT relname FROM pg_class', "SELECT 1::numeric / 1::bigint",
-	"SELECT hostile.snowflake_segments_here() = 'here'")
+	"SELECT hostile.snowflake_segments_note(NULL, NULL)")
 {
 	error_of($node, 'victim', $sql);
 	like(ran($node), qr/^(operator|function|type|relation) /, "in the way of: $sql");

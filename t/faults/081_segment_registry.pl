@@ -1,7 +1,7 @@
 
 # Segments of numbers from a registry that servers share, fault by fault: the
-# registry is slow, hangs, goes away, is promoted and loses what it gave out
-# last; servers are stopped, killed, copied, cut off, sent to another registry.
+# registry is slow, hangs, goes away, is promoted or set back and loses what it
+# gave out last; servers are stopped, killed, copied, cut off, sent to another registry.
 # All the while numbers are drawn.  Where no segment can be had there is an error
 # that says why, and no number of a tag comes twice.
 
@@ -808,6 +808,87 @@ sub test_promoted
 }
 
 #
+# The registry was set back: a plain base backup of it, without recovery.signal,
+# so that its timeline is the same
+#
+sub test_set_back
+{
+	my $registry = new_registry('registry_set_back', '', allows_streaming => 1);
+
+	# so long it is closed
+	my $closed = full_or_short(40, 25);
+	my $number = 1;
+	my ($told, $lost, $late, $new) = map {
+		new_server($registry, "back_$_", $number++, proxy => 1,
+			conf => "snowflake.max_wait = '3s'\n" . (/told|lost/ ? "snowflake.lease_ttl = '$closed s'\n" : ''))
+	} qw(told lost late new);
+	my @servers = ($told, $lost, $late, $new);
+	my $reports = 'SELECT reports FROM snowflake_segment_server WHERE holder = '
+	  . $told->{node}->safe_psql('postgres', q(SELECT quote_literal(system_identifier) FROM pg_control_system()));
+	my $state = q(SELECT closed_until > now(), guarded_until > now() FROM snowflake_segment_place);
+
+	# Two buffers each: what is drawn is known at the backup.
+	command($told, q|create('t', step => 100)|);
+	foreach my $server ($told, $lost, $late)
+	{
+		take($server, 't', 5);
+		wait_held($server, 't');
+	}
+	$registry->backup('before');
+	my %given;
+	foreach my $server ($lost, $late)
+	{
+		take($server, 't', 150);
+		$given{ $server->{name} } = (wait_held($server, 't'))[1][1];
+	}
+	my $before = max_id($registry, 't');
+	is($given{back_late}, $before, 'set back: the last segment is of the server that will be late');
+
+	# They are cut off, and another server reports.
+	set_proxy($_->{proxy}, 'refuse') foreach $lost, $late;
+	my $written = $registry->safe_psql('postgres', $reports);
+	ok(poll(sub { $registry->safe_psql('postgres', $reports) > $written }), 'set back: a report after that is written');
+	$registry->stop('immediate');
+	PostgreSQL::Test::Utils::system_or_bail('rm', '-rf', $registry->data_dir);
+	PostgreSQL::Test::RecursiveCopy::copypath($registry->backup_dir . '/before', $registry->data_dir);
+	chmod 0700, $registry->data_dir;
+	$registry->start;
+	cmp_ok(max_id($registry, 't'), '<', $given{back_lost}, 'set back: the registry does not know of what it gave out');
+
+	# Others get nothing of what it has forgotten, which goes on.
+	stops($new, 't', 'set back', qr/^The registry was (?:started again|promoted or restored), and gives out no segments until /);
+	try_take($lost, 't', 100);
+	ok(poll(sub { return $registry->safe_psql('postgres', $state) eq 't|f' }), 'set back: it has closed');
+	set_proxy($lost->{proxy}, 'pass');
+	ok(poll(sub { max_id($registry, 't') >= $given{back_lost} }), 'set back: it learns of what it had forgotten');
+	cmp_ok(flows($new, 't', 'set back'), '>', $given{back_lost}, 'set back: others get what is above that');
+
+	# One that comes back so late that others may have what it had, has it no more.
+	is(scalar(take($new, 't', 500)), 500, 'set back: all flows');
+	cmp_ok(max(all_numbers('t', $new)), '>', $given{back_late}, 'set back: what was not reported is given out again');
+	set_proxy($late->{proxy}, 'pass');
+	flows($late, 't', 'set back, and back late');
+	is(scalar(take($late, 't', 300)), 300, 'set back, and back late: and go on');
+
+	# Started again, with nothing lost: open as soon as all have reported.
+	poll(sub { return $registry->safe_psql('postgres', $state) eq 'f|f' }) or die "it does not open\n";
+	my $last = max(all_numbers('t', $told));
+	$registry->stop;
+	$registry->start;
+	ok( poll(sub {
+				return $registry->safe_psql('postgres', 'SELECT started_at = pg_postmaster_start_time() FROM snowflake_segment_place') eq 't';
+			}),
+		'started again: it is noticed');
+	ok(poll(sub { return $registry->safe_psql('postgres', $state) eq 'f|f' }), 'started again: it opens');
+	is($registry->safe_psql('postgres', 'SELECT closed_until < started_at FROM snowflake_segment_place'), 't', 'started again: it was not closed');
+	is(flows($told, 't', 'started again'), $last + 1, 'started again: who has numbers goes on with them');
+
+	check(3, @servers);
+	$_->{node}->stop foreach @servers;
+	return;
+}
+
+#
 # Servers are stopped
 #
 sub test_stops
@@ -1013,6 +1094,7 @@ my %tests = (
 	'commands' => \&test_commands,
 	'away' => \&test_away,
 	'promoted' => \&test_promoted,
+	'set back' => \&test_set_back,
 	'stops' => \&test_stops,
 	'settings' => \&test_settings);
 in_parallel(
