@@ -52,8 +52,8 @@ BEGIN
     RETURN told(a);
 END $$;
 -- It keeps numbers, and is stopped.
-CREATE FUNCTION keep(server integer, at numeric, first bigint, last bigint) RETURNS integer
-RETURN (SELECT snowflake_segments_keep(t(at), w.place, t(w.started), 'holder' || server % 10, '1 min', ARRAY[m.incarnation], ARRAY[first], ARRAY[last], m.place)
+CREATE FUNCTION keep(server integer, at numeric, first bigint, last bigint, holder text DEFAULT NULL) RETURNS integer
+RETURN (SELECT snowflake_segments_keep(t(at), w.place, t(w.started), coalesce(holder, 'holder' || server % 10), '1 min', ARRAY[m.incarnation], ARRAY[first], ARRAY[last], m.place)
         FROM world AS w, memory AS m WHERE m.server = keep.server);
 
 CREATE VIEW state AS
@@ -163,8 +163,7 @@ UPDATE world SET started = 2;
 SELECT ask(2, 2, 1);
 SELECT snowflake_segments_open(t(2), '7000/00000001/5/6', t(2), NULL), snowflake_segments_open(t(2), '7000/00000001/5/6', t(2), NULL);
 SELECT ask(1, 3, 1), ask(2, 3, 1), ask(3, 3, 1);
-SELECT keep(3, 3.5, 26, 30);
-UPDATE snowflake_segment_kept SET holder = 'holder5';
+SELECT keep(3, 3.5, 26, 30, 'holder5');
 UPDATE world SET started = 4;
 -- nothing is given out, neither new nor kept, but reports are taken
 SELECT ask(5, 10, 1);
@@ -235,22 +234,24 @@ SELECT ask(1, 4, 1);
 UPDATE world SET started = 50;
 SELECT ask(1, 50);
 SELECT is_proved FROM state;
-UPDATE world SET started = 66;
-SELECT ask(3, 66, 1);
+UPDATE world SET started = 67;
+SELECT ask(3, 67, 1);
 SELECT is_proved, guarded_until FROM state;
-SELECT ask(1, 67);
+SELECT ask(1, 68);
 SELECT guarded_until FROM state;
-SELECT ask(2, 68);
+SELECT ask(2, 69);
 SELECT guarded_until FROM state;
--- rows are not removed meanwhile
-UPDATE world SET started = 69;
-SELECT ask(1, 70);
-SELECT ask(4, 129.999999);
-SELECT count(*) FROM servers;
+-- rows are not removed meanwhile, when nobody asked for long
+SELECT anew();
+SELECT ask(1, 40, 1), ask(2, 40, 1);
+UPDATE world SET started = 100;
+SELECT ask(3, 160.5, 1);
+SELECT ask(2, 161, 1);
+SELECT ask(1, 162, 1);
 -- nobody proves anything: until the end, as if it had been closed
 SELECT anew();
 SELECT ask(1, 0, 1), ask(2, 0, 1, hold => 90);
-SELECT keep(1, 1, 6, 10);
+SELECT keep(1, 1, 6, 10, 'holder9');
 UPDATE world SET started = 100;
 SELECT ask(11, 101, 1);
 SELECT ask(1, 102, is_valid => false);
@@ -318,7 +319,7 @@ SELECT kept, closed_until, guarded_until FROM state;
 --
 SELECT anew();
 SELECT ask(1, 0, 1), ask(2, 0, 1);
-SELECT keep(1, 0, 5, 6);
+SELECT keep(1, 0, 5, 6, 'holder9');
 SELECT copy();
 SELECT ask(2, 1, 1);
 SELECT set_back();
@@ -413,7 +414,7 @@ SELECT ask(1, 62, is_valid => false);
 -- not started: the memory was set back as well
 SELECT anew();
 SELECT ask(1, 0, 1);
-SELECT keep(1, 0, 5, 6);
+SELECT keep(1, 0, 5, 6, 'holder9');
 SELECT copy();
 SELECT ask(1, 1, 1);
 SELECT set_back();
@@ -432,16 +433,16 @@ SELECT count(*) FROM world, snowflake_segments_serve(t(64), place, t(started), R
 --
 SELECT anew();
 SELECT ask(1, 0, 1);
-SELECT keep(1, 0, 5, 6);
+SELECT keep(1, 0, 5, 6, 'holder9');
 UPDATE world SET place = '7000/00000002/5/6';
 SELECT ask(1, 1, 1);
 SELECT * FROM state;
 SELECT snowflake_segments_open(t(2), '7000/00000002/5/6', t(0), true), loses_nothing FROM snowflake_segment_place;
 SELECT snowflake_segments_open(t(2), '7000/00000002/5/6', t(0), NULL), loses_nothing FROM snowflake_segment_place;
-SELECT keep(1, 2, 5, 6);
--- another timeline, in another server
+SELECT keep(1, 2, 5, 6, 'holder9');
+-- another timeline, in another server: what was kept is there
 UPDATE world SET place = '7000/00000003/5/6', started = 3;
-SELECT ask(11, 4, 1);
+SELECT ask(9, 4, 1);
 SELECT * FROM state;
 -- it has lost something after all
 UPDATE world SET place = '7000/00000004/5/6', started = 6;
