@@ -1069,8 +1069,8 @@ CREATE EXTENSION snowflake_segments;
 SELECT format('ALTER FUNCTION %s RENAME TO the_real_one', oid::regprocedure)
 FROM pg_proc WHERE proname = 'snowflake_take_segments' \gexec
 SQL
-	foreach my $columns (q(1, 10, 1, 0, 0, NULL, 10, NULL, NULL, '1/00000001/1', NULL),
-		'1, 10, 1, 1, 0, NULL, 10, NULL, NULL, NULL, NULL')
+	foreach my $columns (q(1, 10, 1, 0, 0, NULL::bigint, 10, NULL::timestamptz, false, '1/00000001/1', 1),
+		'1, 10, 1, 1, 0, NULL::bigint, 10, NULL::timestamptz, false, NULL, 1')
 	{
 		$registry->safe_psql('nonsense', <<SQL);
 CREATE OR REPLACE FUNCTION snowflake_take_segments(tags text[], incarnations uuid[], seen bigint[], lengths bigint[], holder text, hold interval,
