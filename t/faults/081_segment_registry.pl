@@ -1,9 +1,9 @@
 
 # Segments of numbers from a registry that servers share, fault by fault: the
 # registry is slow, hangs, goes away, is promoted or set back and loses what it
-# gave out last; servers are stopped, killed, copied, cut off, sent to another registry.
-# All the while numbers are drawn.  Where no segment can be had there is an error
-# that says why, and no number of a tag comes twice.
+# gave out last; servers are stopped, killed, copied, cut off, sent to another
+# registry.  All the while numbers are drawn.  Where no segment can be had there
+# is an error that says why, and no number of a tag comes twice.
 
 use strict;
 use warnings FATAL => 'all';

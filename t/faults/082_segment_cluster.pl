@@ -7,10 +7,12 @@
 # So each missing number is accounted for.  It is in a segment that
 #
 #	- a server had in one of its two buffers when it crashed, or was stopped
-#	  without keeping it, or has there in the end, and of which it gave out
-#	  nothing above that number;
+#	  without keeping it, or had no answer for lease_ttl while the registry was
+#	  restarted, or has there in the end, and of which it gave out nothing above
+#	  that number;
 #	- never arrived, since the connection was lost in that request;
-#	- was kept, and is so still, or was forgotten in a failover;
+#	- was kept, and is so still, or was forgotten in a failover, or after a
+#	  restart of the registry that was not proved to have lost nothing;
 #
 # or it was drawn by a statement whose result never arrived, as its connection
 # was lost, or ended before: no more than the statement asked for.
@@ -167,11 +169,11 @@ CREATE TRIGGER note AFTER INSERT OR DELETE ON snowflake_segment_kept
 
 CREATE FUNCTION note_place() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	PERFORM note('moved', '', 0, 0);
+	PERFORM note(CASE WHEN new.place <> old.place THEN 'moved' ELSE 'closed' END, '', 0, 0);
 	RETURN NULL;
 END$$;
-CREATE TRIGGER note AFTER UPDATE OF place ON snowflake_segment_place
-	FOR EACH ROW WHEN (new.place <> old.place) EXECUTE FUNCTION note_place();
+CREATE TRIGGER note AFTER UPDATE ON snowflake_segment_place
+	FOR EACH ROW WHEN (new.place <> old.place OR new.closed_until > old.closed_until) EXECUTE FUNCTION note_place();
 SQL
 	return $registry;
 }
@@ -409,6 +411,15 @@ sub crashes
 	return;
 }
 
+# It had no answer since then.
+sub silent
+{
+	my ($server, $since) = @_;
+
+	crashes($server) if $busy{registry} && time() - $since > $ttl - 1;
+	return;
+}
+
 #
 # Faults of servers
 #
@@ -534,14 +545,17 @@ END
 sub server_frozen
 {
 	my $server = choose();
+	my $since = time();
+	my $thaw = freeze($server->{node});
 
-	return (pick(3, $expired), freeze($server->{node}));
+	return (pick(3, $expired), sub { silent($server, $since); $thaw->(); });
 }
 
 # It goes on with what it has, for lease_ttl and no longer.
 sub cut_off_for_long
 {
 	my $server = choose();
+	my $since = time();
 
 	set_network($server, pick('refuse', 'hole', 'hold', 'hold answers'));
 	return (
@@ -563,6 +577,7 @@ sub cut_off_for_long
 			my $more = drawn_before(@drawing) - $before;
 			push @problems, "$server->{name}, cut off for long, draws $more numbers"
 			  if $more > 0;
+			silent($server, $since);
 			set_network($server, 'pass');
 		});
 }
@@ -571,9 +586,10 @@ sub network
 {
 	my ($mode) = @_;
 	my $server = choose();
+	my $since = time();
 
 	set_network($server, $mode);
-	return (2 + rand 3, sub { set_network($server, 'pass') });
+	return (2 + rand 3, sub { silent($server, $since); set_network($server, 'pass'); });
 }
 
 #
@@ -582,14 +598,27 @@ sub network
 
 sub registry_killed
 {
+	my $since = time();
+
 	kill9_postmaster($registry{primary}, all => 1);
-	return (rand 2, sub { $registry{primary}->start });
+	return (rand 2, sub { start_registry($since) });
 }
 
 sub registry_restarted
 {
+	my $since = time();
+
 	$registry{primary}->stop(pick(qw(fast immediate)));
-	return (rand 2, sub { $registry{primary}->start });
+	return (rand 2, sub { start_registry($since) });
+}
+
+sub start_registry
+{
+	my ($since) = @_;
+
+	$registry{primary}->start;
+	silent($_, $since) foreach @servers;
+	return;
 }
 
 sub registry_frozen
@@ -811,7 +840,7 @@ sub account
 	my @held = @_;
 	my @notes = read_notes();
 	my %server = map { $_->{name} => $_ } @servers;
-	my %moves = map { $_->{request} => 1 } grep { $_->{what} eq 'moved' } @notes;
+	my %moves = map { $_->{request} => 1 } grep { $_->{what} =~ /moved|closed/ } @notes;
 	my %last_on = map { $_->{connection} => $_->{request} }
 	  grep { $_->{what} =~ /given|again/ } @notes;
 	my ($all, %because) = (0);
