@@ -392,8 +392,9 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	}
 
 	/*
-	 * Of a registry that lost its last segments, and was not told of those
-	 * that are here while it was waiting for that.
+	 * It may have lost its last segments, when it came to another place or
+	 * was started again, and was not told of those that are here while it was
+	 * waiting for that: then others have them.
 	 */
 	if (place != NULL && segments->place[0] != '\0' &&
 		strcmp(place, segments->place) != 0 && (uint64) steady >= until)
