@@ -831,7 +831,7 @@ sub test_set_back
 	command($told, q|create('t', step => 100)|);
 	foreach my $server ($told, $lost, $late)
 	{
-		take($server, 't', 5);
+		take($server, 't', 15);
 		wait_held($server, 't');
 	}
 	$registry->backup('before');
