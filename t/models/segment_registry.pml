@@ -43,7 +43,8 @@
  *	- The old primary is down when the new one is first asked.
  *	- A server that has drawn numbers which the promotion or the restore has
  *	  lost, neither stops nor crashes before it has asked the registry, and does
- *	  so before that opens after a closing.  -DISOLATED is without that.
+ *	  so before a closing is over, or a guard that runs out.  -DISOLATED is
+ *	  without that.
  *	- A backend that finds the deadline not passed, draws before it passes.
  *
  * -DPROMOTION lets the registry be promoted, up to so many times, to a standby
@@ -55,8 +56,8 @@
  * itself for the same, so that it only sees that it was restarted.  Then it is
  * guarded: nothing is given out, neither new nor kept numbers.  There is a row
  * for each start of a server, which counts how often it was written: when
- * something is taken, or when it is older than LAG.  The server is told the
- * count, and reports it for as long as its numbers are valid.
+ * something is taken, or when it is older than LAG, a fraction of "hold".  The
+ * server is told the count, and reports it for as long as its numbers are valid.
  *
  *	ahead		The server reports more than its row has, or there is none, or it
  *				has seen more than max_id: the registry closes, until the guard
