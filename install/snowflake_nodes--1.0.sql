@@ -756,6 +756,7 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_variable
 DECLARE
+    here text := @extschema@.snowflake_nodes_here();
     a @extschema@.snowflake_node_answer;
 BEGIN
     UPDATE @extschema@.snowflake_node_lease AS o
@@ -777,7 +778,7 @@ BEGIN
       AND @extschema@.snowflake_nodes_fault(
               ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
                   layout, host, port, system_identifier, seen, renewals, wants_peers)::@extschema@.snowflake_node_request) IS NULL
-      AND p.place = @extschema@.snowflake_nodes_here()
+      AND p.place = here
       AND p.started_at = pg_postmaster_start_time()
       AND p.guarded_until = '-infinity'
       AND p.closed_until <= statement_timestamp()
@@ -796,7 +797,7 @@ BEGIN
             PERFORM set_config('synchronous_commit', 'on', true);
         END IF;
         RETURN @extschema@.snowflake_nodes_serve(
-            statement_timestamp(), @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(),
+            statement_timestamp(), here, pg_postmaster_start_time(),
             ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
                 layout, host, port, system_identifier, seen, renewals, wants_peers)::@extschema@.snowflake_node_request);
     END IF;
