@@ -63,15 +63,15 @@ parameters() {
 		p12=server.example.com p13=5432 p14=7300000000000000000 p15=$leases p16=1
 }
 
-# How many renewals there were, and the CPU time in ns of the backends that are
-# there.
+# How many renewals there were, and the CPU time in ns of pgbench's backends, which
+# have to be there.
 renewals() { sql -c "SELECT sum(renewals) FROM snowflake_node_lease"; }
 cpu_ns() {
 	local pid
 
 	for pid in $(sql -c "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench'"); do
 		cat "/proc/$pid/schedstat"
-	done | awk '{ns += $1} END {printf "%.0f", ns}'
+	done | awk -v backends=$clients '{ns += $1} END {printf "%.0f", ns; exit NR != backends}'
 }
 
 say "# $leases leases, renewed every $every s: $rounds rounds of $seconds s"
@@ -86,12 +86,14 @@ for ((round = 0; round < rounds; round++)); do
 		echo "\\set n random(0, $((leases - 1)))"
 		echo "\\set p17 random(1, 40) = 1"
 		echo "$(statement | sed "s/:p1::/lpad(:n::text, 32, '0')::/");"
-	} | run_pgbench $clients "$((seconds + 5))s" -R $((leases / every)) "${parameters[@]}" &
+	} | run_pgbench $clients "$((seconds + 10))s" -R $((leases / every)) "${parameters[@]}" &
 	# by then they have connected, and have planned for the last time
 	sleep 3
-	before=$(cpu_ns) renewed=$(renewals)
+	before=$(cpu_ns) || die "pgbench has not connected"
+	renewed=$(renewals)
 	sleep "$seconds"
-	after=$(cpu_ns) renewed=$(($(renewals) - renewed))
+	after=$(cpu_ns) || die "pgbench has ended too early"
+	renewed=$(($(renewals) - renewed))
 	wait $! || die "pgbench failed"
 	sql -c "INSERT INTO sample VALUES ($renewed / $seconds.0, ($after - $before) / 1000000.0 / $renewed)"
 done

@@ -163,7 +163,7 @@ COMMENT ON FUNCTION snowflake_nodes_site() IS
 REVOKE ALL ON FUNCTION snowflake_nodes_site() FROM PUBLIC;
 
 -- A session can outlive a promotion, so the timeline is looked at each time.
--- Fails on a standby, as all here does.  This one and those that follow are SQL,
+-- Fails on a standby, as all here does.  This one and the next three are SQL,
 -- so that they become part of what calls them.
 CREATE FUNCTION snowflake_nodes_here()
 RETURNS text
