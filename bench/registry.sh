@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Show what renewing leases costs a registry: 1000 servers that renew their
-# lease of a node number every 3 s, as they do, and the CPU time that the
-# registry's backends take for it.  On a throwaway server.  Prints a table and
-# writes it to bench/out/registry.md.
+# lease of a node number every 3 s, with the statement that servers send, and
+# the CPU time that the registry's backends take for it.  One request in 40 asks
+# about the other servers, as each server does every two minutes.  On a throwaway
+# server.  Prints a table and writes it to bench/out/registry.md.
 #
 #   bench/registry.sh [--quick] [--rounds N] [--seconds N]
 #
@@ -43,45 +44,58 @@ start_bench_server
 sql -c "CREATE EXTENSION snowflake" -c "CREATE EXTENSION snowflake_nodes" \
 	-c "CREATE TABLE sample (rate float8, ms float8)"
 
-# How server $1 renews, or claims at first.
-request() {
-	cat <<-SQL
-		SELECT * FROM snowflake_lease_node(token => md5($1::text)::uuid, held => $1::integer, held_token => NULL,
-		    remaining => '500 s', instance => 'i', max_node => 1023, lease_ttl => '10 min',
-		    mark => (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 600000000,
-		    clock => clock_timestamp(), clock_offset => '1 ms', layout => 'layout', host => 'server',
-		    port => 5432, system_identifier => 1)
-	SQL
+# What a server sends, with :p1 for the first parameter and so on.
+statement() {
+	sed -n '/^#define REQUEST /,/^$/s/^[^"]*"\(.*\)"[^"]*$/\1/p' "$repo/src/lease_fetch.c" | tr -d '\n' |
+		sed 's/%s//; s/\$\([0-9]\)/:p\1/g'
 }
 
-# CPU time so far of backends that have ended, in ms: those that the postmaster has
-# waited for.
-cpu_ms() {
-	local postmaster ticks
+# What it sends there, but for the token and what changes from one request to the
+# next.  It was granted the mark before, and its clock is near enough.
+parameters() {
+	local now
 
-	postmaster=$(sed -n 1p "$data/postmaster.pid")
-	ticks=$(sed "s/.*) //" "/proc/$postmaster/stat" | awk '{print $14 + $15}')
-	echo $((ticks * 1000 / $(getconf CLK_TCK)))
+	now=$(date +%s)
+	printf -- '-D\n%s\n' p2=0 p3=00000000-0000-0000-0000-00000000ffff p4=595000000 \
+		p5=2f64b9e2-3f0b-4a07-9b1f-5d1d3f0a9c11 p6=1023 p7=600000000 "p8=$((now + 600))000000" \
+		"p9=$(date -u -d "@$now" '+%Y-%m-%d %H:%M:%S.123456+00')" p10=1000 \
+		'p11=reserved 1, time 41 ms, node 10, sequence 12 since 2024-01-01 00:00:00+00' \
+		p12=server.example.com p13=5432 p14=7300000000000000000 p15=$leases p16=1
+}
+
+# How many renewals there were, and the CPU time in ns of pgbench's backends, which
+# have to be there.
+renewals() { sql -c "SELECT sum(renewals) FROM snowflake_node_lease"; }
+cpu_ns() {
+	local pid
+
+	for pid in $(sql -c "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench'"); do
+		cat "/proc/$pid/schedstat"
+	done | awk -v backends=$clients '{ns += $1} END {printf "%.0f", ns; exit NR != backends}'
 }
 
 say "# $leases leases, renewed every $every s: $rounds rounds of $seconds s"
-request n | sed 's/^SELECT \* FROM/SELECT count(*) FROM generate_series(0, '$((leases - 1))') AS n,/' | sql >/dev/null
+mapfile -t parameters < <(parameters)
+sql -c "SELECT count(snowflake_lease_node(lpad(n::text, 32, '0')::uuid, n, NULL, NULL, 'i', 1023, '10 min', 0, now(), NULL,
+		'reserved 1, time 41 ms, node 10, sequence 12 since 2024-01-01 00:00:00+00', 'server', 5432, 1))
+	FROM generate_series(0, $((leases - 1))) AS n" >/dev/null
 [ "$(sql -c "SELECT count(*) FROM snowflake_nodes WHERE state = 'live'")" -eq $leases ] || die "not all have a number"
 sql -c "VACUUM ANALYZE"
-for ((round = 0; round <= rounds; round++)); do
-	before=$(cpu_ms)
+for ((round = 0; round < rounds; round++)); do
 	{
 		echo "\\set n random(0, $((leases - 1)))"
-		request ':n' | tr '\n' ' '
-		echo ';'
-	} | run_pgbench $clients "${seconds}s" -R $((leases / every))
-	count=$(sed -n 's/^number of transactions actually processed: \([0-9]*\).*/\1/p' "$work/pgbench.log")
-	# a backend is waited for when it ends
-	until [ "$(sql -c "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'")" -eq 0 ]; do
-		sleep 0.1
-	done
-	[ "$round" -eq 0 ] ||
-		sql -c "INSERT INTO sample VALUES ($(pgbench_tps), ($(cpu_ms) - $before) / $count.0)"
+		echo "\\set p17 random(1, 40) = 1"
+		echo "$(statement | sed "s/:p1::/lpad(:n::text, 32, '0')::/");"
+	} | run_pgbench $clients "$((seconds + 10))s" -R $((leases / every)) "${parameters[@]}" &
+	# by then they have connected, and have planned for the last time
+	sleep 3
+	before=$(cpu_ns) || die "pgbench has not connected"
+	renewed=$(renewals)
+	sleep "$seconds"
+	after=$(cpu_ns) || die "pgbench has ended too early"
+	renewed=$(($(renewals) - renewed))
+	wait $! || die "pgbench failed"
+	sql -c "INSERT INTO sample VALUES ($renewed / $seconds.0, ($after - $before) / 1000000.0 / $renewed)"
 done
 
 {

@@ -39,6 +39,10 @@
 -- The others take the time ("at"), the place ("here") and when the server was
 -- started as arguments, so that tests can be at any time and in any place.
 --
+-- A thousand servers renew every 3 seconds.  So snowflake_lease_node() does what
+-- nearly all requests want itself, in one statement, and has all else done by
+-- snowflake_nodes_serve(), which could do that as well.
+--
 -- In all functions search_path is pg_catalog, whatever the caller has, and what
 -- is of this extension has the schema with it.  So it cannot be moved.
 --
@@ -136,26 +140,42 @@ CREATE TYPE snowflake_node_answer AS (
 COMMENT ON TYPE snowflake_node_answer IS
 'what a server is told when it asks for a node number';
 
--- System identifier, timeline, database, table.  Fails on a standby, as all
--- here does.
-CREATE FUNCTION snowflake_nodes_here()
+-- System identifier, database, table, with a %s where the timeline goes.  A
+-- session has the same of them all its life: its server cannot get another
+-- system identifier while it runs, nor a session into another database, and the
+-- table goes only together with this function.  So it is IMMUTABLE, and a
+-- constant in the plans of a session, which are its own: it reads a file, which
+-- would be a third of a renewal.
+CREATE FUNCTION snowflake_nodes_site()
 RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN (SELECT concat_ws('/', c.system_identifier,
-                       left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid,
+    RETURN (SELECT concat_ws('/', c.system_identifier, '%s', d.oid,
                        '@extschema@.snowflake_node_lease'::regclass::oid)
             FROM pg_control_system() AS c, pg_database AS d
             WHERE d.datname = current_database());
 END $$;
+
+COMMENT ON FUNCTION snowflake_nodes_site() IS
+'where this registry is, but for the timeline: of the session';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_site() FROM PUBLIC;
+
+-- A session can outlive a promotion, so the timeline is looked at each time.
+-- Fails on a standby, as all here does.  This one and the next three are SQL,
+-- so that they become part of what calls them.
+CREATE FUNCTION snowflake_nodes_here()
+RETURNS text
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN pg_catalog.format(snowflake_nodes_site(),
+                         pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8));
 
 COMMENT ON FUNCTION snowflake_nodes_here() IS
 'where this registry is: the same only in the same database on the same timeline';
 
 REVOKE ALL ON FUNCTION snowflake_nodes_here() FROM PUBLIC;
 
--- This one and the next are SQL, so that they become part of what calls them.
 CREATE FUNCTION snowflake_nodes_fault(ask snowflake_node_request)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -194,6 +214,26 @@ COMMENT ON FUNCTION snowflake_nodes_limit(timestamptz) IS
 'the time, in microseconds since 1970, that IDs are below whose lease ends at the given time';
 
 REVOKE ALL ON FUNCTION snowflake_nodes_limit(timestamptz) FROM PUBLIC;
+
+-- For the answer: the servers with live leases beside the one that asks, the
+-- median of how far their clocks are off, and the numbers that could be claimed.
+CREATE FUNCTION snowflake_nodes_peers(at timestamptz, token uuid, max_node integer)
+RETURNS TABLE (peers integer, peers_offset interval, free integer)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT pg_catalog.count(*) FILTER (WHERE l.expires_at >= at AND l.token <> snowflake_nodes_peers.token),
+           pg_catalog.percentile_cont(0.5) WITHIN GROUP (ORDER BY l.clock_offset)
+               FILTER (WHERE l.expires_at >= at AND l.token <> snowflake_nodes_peers.token),
+           snowflake_nodes_peers.max_node::bigint + 1
+           - pg_catalog.count(*) FILTER (WHERE l.node <= snowflake_nodes_peers.max_node
+                 AND (l.expires_at >= at OR pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) > at))
+    FROM snowflake_node_lease AS l;
+END;
+
+COMMENT ON FUNCTION snowflake_nodes_peers(timestamptz, uuid, integer) IS
+'what a server is told of the others';
+
+REVOKE ALL ON FUNCTION snowflake_nodes_peers(timestamptz, uuid, integer) FROM PUBLIC;
 
 -- How long the registry closes: all leases that may have been given out are over
 -- by then.
@@ -588,6 +628,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_reques
 --
 -- The whole of a request, whatever the state.  A server whose lease runs is
 -- served without the lock of the place, when nothing is to be changed there.
+-- Where the registry is open, snowflake_lease_node() has done that before.
 --
 CREATE FUNCTION snowflake_nodes_serve(at timestamptz, here text, started timestamptz, ask snowflake_node_request)
 RETURNS snowflake_node_answer
@@ -629,13 +670,8 @@ BEGIN
         FROM @extschema@.snowflake_nodes_refuse(at, ask, r) AS f;
     END IF;
     IF ask.wants_peers AND is_valid THEN
-        SELECT count(*) FILTER (WHERE p.expires_at >= at AND p.token <> ask.token),
-               percentile_cont(0.5) WITHIN GROUP (ORDER BY p.clock_offset)
-                   FILTER (WHERE p.expires_at >= at AND p.token <> ask.token),
-               ask.max_node::bigint + 1 - count(*) FILTER (WHERE p.node <= ask.max_node
-                   AND (p.expires_at >= at OR to_timestamp(p.mark / 1000000::float8) > at))
-        INTO a.peers, a.peers_offset, a.free
-        FROM @extschema@.snowflake_node_lease AS p;
+        SELECT p.* INTO a.peers, a.peers_offset, a.free
+        FROM @extschema@.snowflake_nodes_peers(at, ask.token, ask.max_node) AS p;
     END IF;
     RETURN a;
 END $$;
@@ -686,6 +722,11 @@ REVOKE ALL ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, sno
 --   free          numbers that could be claimed now
 --   refusal_passes  whether the reason goes away by itself
 --
+-- The renewal of a lease that runs, in an open registry, by a server whose layout
+-- is the one on record, is a short cut: the same row and the same answer as by
+-- snowflake_nodes_serve().  All that it takes for granted is in its WHERE.  What is
+-- an argument has no table before it.
+--
 -- Being VOLATILE, the functions take a new snapshot for each statement: what is
 -- below a lock sees what was committed while waiting for it.  (In a transaction
 -- that is REPEATABLE READ it does not, and ends with a serialization failure.)
@@ -713,15 +754,58 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- planning would cost more than all else
 SET plan_cache_mode = force_generic_plan
 AS $$
+#variable_conflict use_variable
+DECLARE
+    here text := @extschema@.snowflake_nodes_here();
+    a @extschema@.snowflake_node_answer;
 BEGIN
-    -- what is told counts once it is committed, so that has to be durable
-    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
+    UPDATE @extschema@.snowflake_node_lease AS o
+    SET instance = instance,
+        host = host,
+        port = port,
+        address = inet_client_addr(),
+        system_identifier = system_identifier,
+        renewed_at = statement_timestamp(),
+        expires_at = greatest(o.expires_at, statement_timestamp() + lease_ttl),
+        lease_ttl = lease_ttl,
+        mark = greatest(o.mark, least(mark, @extschema@.snowflake_nodes_limit(statement_timestamp() + lease_ttl))),
+        clock_offset = coalesce(clock_offset, clock - statement_timestamp()),
+        renewals = least(o.renewals, 9223372036854775806) + 1,
+        max_node = max_node,
+        started_at = p.started_at
+    FROM @extschema@.snowflake_node_place AS p
+    WHERE current_setting('synchronous_commit') NOT IN ('off', 'local')
+      AND @extschema@.snowflake_nodes_fault(
+              ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
+                  layout, host, port, system_identifier, seen, renewals, wants_peers)::@extschema@.snowflake_node_request) IS NULL
+      AND p.place = here
+      AND p.started_at = pg_postmaster_start_time()
+      AND p.guarded_until = '-infinity'
+      AND p.closed_until <= statement_timestamp()
+      AND p.changes >= coalesce(seen, 0)
+      AND o.token = token
+      AND o.layout = layout
+      AND o.node <= max_node
+      AND o.expires_at >= statement_timestamp()
+      AND o.renewals >= coalesce(renewals, 0)
+    RETURNING o.node, o.floor, o.mark, o.renewed_at, substring(p.place FROM '^[^/]*/[^/]*'), p.changes, o.renewals
+    INTO a.node, a.floor, a.granted, a.registry_clock, a.timeline, a.changes, a.renewals;
+
+    IF NOT FOUND THEN
+        -- what is told counts once it is committed, so that has to be durable
+        IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+            PERFORM set_config('synchronous_commit', 'on', true);
+        END IF;
+        RETURN @extschema@.snowflake_nodes_serve(
+            statement_timestamp(), here, pg_postmaster_start_time(),
+            ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
+                layout, host, port, system_identifier, seen, renewals, wants_peers)::@extschema@.snowflake_node_request);
     END IF;
-    RETURN @extschema@.snowflake_nodes_serve(
-        statement_timestamp(), @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(),
-        ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
-            layout, host, port, system_identifier, seen, renewals, wants_peers)::@extschema@.snowflake_node_request);
+    IF wants_peers THEN
+        SELECT p.* INTO a.peers, a.peers_offset, a.free
+        FROM @extschema@.snowflake_nodes_peers(statement_timestamp(), token, max_node) AS p;
+    END IF;
+    RETURN a;
 END $$;
 
 COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) IS

@@ -19,6 +19,19 @@ RETURN CASE WHEN mark > 0 THEN trim_scale(mark / 1000000.0 - extract(epoch FROM 
 CREATE TABLE world (place text, started numeric);
 INSERT INTO world VALUES ('7000/00000001/5/6', 0);
 
+-- snowflake_lease_node() at a time and in a place.  Also counts what is not a
+-- mere renewal, even if that is rolled back.
+CREATE SEQUENCE served;
+CREATE FUNCTION serve(at timestamptz, here text, started timestamptz, ask snowflake_node_request) RETURNS snowflake_node_answer
+LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('nodes.served'); RETURN nodes.snowflake_nodes_serve(at, here, started, ask); END $$;
+DO $do$ BEGIN
+    EXECUTE (SELECT replace(replace(replace(replace(replace(pg_get_functiondef(oid),
+                 'FUNCTION nodes.snowflake_lease_node(', 'FUNCTION nodes.lease(at timestamptz, here text, started timestamptz, '),
+                 'statement_timestamp()', 'at'), 'nodes.snowflake_nodes_here()', 'here'), 'pg_postmaster_start_time()', 'started'),
+                 'nodes.snowflake_nodes_serve(', 'nodes.serve(')
+             FROM pg_proc WHERE proname = 'snowflake_lease_node');
+END $do$;
+
 -- Server number "server" asks at a time.  Its clock is ahead by so much, and its
 -- lease of 60 s.
 CREATE FUNCTION ask(server integer, at numeric, held integer DEFAULT NULL, remaining numeric DEFAULT NULL,
@@ -26,11 +39,11 @@ CREATE FUNCTION ask(server integer, at numeric, held integer DEFAULT NULL, remai
                     ahead numeric DEFAULT 0, lease_ttl numeric DEFAULT 60, max_node integer DEFAULT 3, mark numeric DEFAULT NULL,
                     wants_peers boolean DEFAULT NULL)
 RETURNS snowflake_node_answer
-RETURN snowflake_nodes_serve(t(at), (SELECT place FROM world), t((SELECT started FROM world)),
-    ROW(lpad(server::text, 32, '0')::uuid, held, lpad(held_token::text, 32, '0')::uuid, remaining * interval '1 s',
-        'machine ' || server % 10, max_node, lease_ttl * interval '1 s',
-        (extract(epoch FROM t(coalesce(mark, at + ahead + lease_ttl))) * 1000000)::bigint, t(at + ahead), NULL, 'layout A', 'server' || server, 5432, 1,
-        seen, renewals, wants_peers)::snowflake_node_request);
+RETURN lease(t(at), (SELECT place FROM world), t((SELECT started FROM world)),
+    lpad(server::text, 32, '0')::uuid, held, lpad(held_token::text, 32, '0')::uuid, remaining * interval '1 s',
+    'machine ' || server % 10, max_node, lease_ttl * interval '1 s',
+    (extract(epoch FROM t(coalesce(mark, at + ahead + lease_ttl))) * 1000000)::bigint, t(at + ahead), NULL, 'layout A', 'server' || server, 5432, 1,
+    seen, renewals, wants_peers);
 -- What it is told: the number and what it has to remember, or why not.
 CREATE FUNCTION told(snowflake_node_answer) RETURNS text
 RETURN CASE WHEN ($1).node IS NULL
@@ -311,6 +324,86 @@ SELECT closed_until, guarded_until FROM state;
 TRUNCATE snowflake_node_place, snowflake_node_lease;
 SELECT snowflake_nodes_open(t(0), '7000/00000001/5/6', t(0), true);
 SELECT loses_nothing, closed_until, guarded_until FROM snowflake_node_place;
+
+--
+-- A mere renewal is the same as by all of what there is: the same answer, the same
+-- rows.  In all kinds of states, by all kinds of requests, most of which have
+-- something that is not as usual.
+--
+CREATE FUNCTION one_of(usual anycompatible, VARIADIC others anycompatiblearray) RETURNS anycompatible
+LANGUAGE plpgsql AS $$ BEGIN RETURN CASE WHEN random() < 0.9 THEN usual ELSE others[1 + floor(random() * cardinality(others))] END; END $$;
+-- The state at 100, when it is asked.
+CREATE PROCEDURE mix() LANGUAGE sql AS $$
+    DELETE FROM nodes.snowflake_node_place;
+    DELETE FROM nodes.snowflake_node_lease;
+    INSERT INTO nodes.snowflake_node_place (place, closed_until, changes, started_at, guarded_from, guarded_until, is_proved, loses_nothing)
+    VALUES (nodes.one_of('7000/00000001/5/6', 'another', '7001/00000001/5/6', '7000/00000002/5/6'),
+            nodes.one_of(CASE WHEN random() < 0.5 THEN '-infinity' ELSE nodes.t(95) END, nodes.t(50), nodes.t(100), nodes.t(100.000001), nodes.t(100.000001), nodes.t(150)),
+            5, nodes.one_of(nodes.t(0), nodes.t(-1), nodes.t(1)), nodes.one_of('-infinity', nodes.t(0)),
+            nodes.one_of('-infinity', nodes.t(99), nodes.t(100), nodes.t(101)), random() < 0.5, random() < 0.5);
+    INSERT INTO nodes.snowflake_node_lease
+    SELECT node, CASE WHEN node < 9 THEN lpad(node::text, 32, '0')::uuid END, 'machine ' || node, 'server', 5432, NULL, 1,
+        nodes.one_of('layout A', 'layout B'), nodes.t(0), nodes.one_of(nodes.t(90), nodes.t(49)),
+        nodes.one_of(nodes.t(150), nodes.t(100), nodes.t(99.999999), nodes.t(40), nodes.t(400)), '1 min', 17,
+        (extract(epoch FROM nodes.one_of(nodes.t(160), nodes.t(60), nodes.t(410))) * 1000000)::bigint, node * interval '1 s',
+        nodes.one_of(7, 1, 9223372036854775806, 9223372036854775807), 3, nodes.one_of(nodes.t(0), nodes.t(-1))
+    FROM unnest('{1,2,9}'::integer[]) AS node $$;
+CREATE FUNCTION any_request() RETURNS snowflake_node_request LANGUAGE sql AS $$
+    SELECT ROW(nodes.one_of(lpad('1', 32, '0'), lpad('2', 32, '0'), lpad('3', 32, '0'), NULL)::uuid, nodes.one_of(1, 0, 2, NULL),
+        nodes.one_of(NULL, lpad('1', 32, '0'))::uuid, nodes.one_of(CASE WHEN random() < 0.5 THEN '50 s' END, '0')::interval,
+        nodes.one_of('machine 1', 'machine 4', '', NULL), nodes.one_of(3, 1, 0, -1, 2147483647, NULL),
+        nodes.one_of('1 min', '10 s', '9.999999 s', '1 day', '25 hours', '-1 min', '170000000 years', NULL)::interval,
+        nodes.one_of((extract(epoch FROM nodes.t(160)) * 1000000)::bigint, (extract(epoch FROM nodes.t(1000)) * 1000000)::bigint, 0, -1, 9223372036854775807, NULL),
+        nodes.one_of(nodes.t(100), nodes.t(99), nodes.t(111), '3001-01-01 00:00:00+00', 'infinity', '-infinity', NULL),
+        nodes.one_of(NULL, '1 s', '-1 s', '1001 years', '-1001 years')::interval, nodes.one_of('layout A', 'layout B', NULL),
+        nodes.one_of('server1', NULL), nodes.one_of(5433, NULL), nodes.one_of(2, NULL),
+        nodes.one_of(5, 4, 6, -1, NULL), nodes.one_of(7, 0, 1, 2, 8, -1, 9223372036854775807, NULL),
+        nodes.one_of(false, true, true, NULL))::nodes.snowflake_node_request $$;
+-- What it is told, and what is there after it; or how it fails.
+CREATE FUNCTION outcome(ask snowflake_node_request, in_full boolean) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    a nodes.snowflake_node_answer;
+    outcome text[];
+BEGIN
+    IF in_full THEN
+        a := nodes.snowflake_nodes_serve(nodes.t(100), '7000/00000001/5/6', nodes.t(0), ask);
+    ELSE
+        a := nodes.lease(nodes.t(100), '7000/00000001/5/6', nodes.t(0), ask.token, ask.held, ask.held_token, ask.remaining,
+            ask.instance, ask.max_node, ask.lease_ttl, ask.mark, ask.clock, ask.clock_offset, ask.layout, ask.host, ask.port,
+            ask.system_identifier, ask.seen, ask.renewals, ask.wants_peers);
+    END IF;
+    outcome := ARRAY[a::text, (SELECT p::text FROM nodes.snowflake_node_place AS p)]
+               || ARRAY(SELECT l::text FROM nodes.snowflake_node_lease AS l ORDER BY l.node);
+    RAISE transaction_rollback;
+EXCEPTION
+    WHEN transaction_rollback THEN RETURN outcome;
+    WHEN others THEN RETURN ARRAY[SQLERRM];
+END $$;
+CREATE TABLE trial (place text, leases text, ask text, renewed boolean, outcome text[], in_full text[]);
+DO $$
+DECLARE
+    ask nodes.snowflake_node_request;
+    outcome text[];
+    before bigint;
+BEGIN
+    PERFORM setseed(0.5);
+    FOR i IN 1 .. 1000 LOOP
+        CALL nodes.mix();
+        ask := nodes.any_request();
+        before := (SELECT last_value FROM nodes.served);
+        outcome := nodes.outcome(ask, false);
+        INSERT INTO nodes.trial
+        VALUES ((SELECT p::text FROM nodes.snowflake_node_place AS p),
+                (SELECT string_agg(l::text, '; ' ORDER BY l.node) FROM nodes.snowflake_node_lease AS l),
+                ask::text, before = (SELECT last_value FROM nodes.served), outcome, nodes.outcome(ask, true));
+    END LOOP;
+END $$;
+SELECT place, leases, ask, renewed, outcome, in_full FROM trial WHERE outcome <> in_full LIMIT 5;
+SELECT count(*) FILTER (WHERE renewed) > 200 AS many_are_renewed, count(*) FILTER (WHERE NOT renewed) > 200 AS many_are_not,
+       count(*) FILTER (WHERE cardinality(outcome) = 1) AS failed
+FROM trial;
+TRUNCATE snowflake_node_place, snowflake_node_lease;
 
 --
 -- Counts

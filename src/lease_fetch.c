@@ -31,7 +31,7 @@
 
 #define RENEW_MS	3000
 #define OFFER_MS	100
-#define PEERS_MS	60000
+#define PEERS_MS	120000
 
 /*
  * All of a request in one statement, and so in one transaction: what it
