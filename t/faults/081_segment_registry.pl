@@ -807,6 +807,18 @@ sub test_promoted
 	return;
 }
 
+# A copy of a server that is stopped: it has the same system identifier.
+sub copy_node
+{
+	my ($node, $name) = @_;
+	my $copy = PostgreSQL::Test::Cluster->new($name);
+
+	PostgreSQL::Test::RecursiveCopy::copypath($node->data_dir, $copy->data_dir);
+	chmod 0700, $copy->data_dir;
+	$copy->append_conf('postgresql.conf', 'port = ' . $copy->port . "\n");
+	return $copy;
+}
+
 #
 # Servers are stopped
 #
@@ -841,10 +853,7 @@ sub test_stops
 
 	# a copy of a server
 	$a->{node}->stop;
-	my $copy = PostgreSQL::Test::Cluster->new('stops_copy');
-	PostgreSQL::Test::RecursiveCopy::copypath($a->{node}->data_dir, $copy->data_dir);
-	chmod 0700, $copy->data_dir;
-	$copy->append_conf('postgresql.conf', 'port = ' . $copy->port . "\n");
+	my $copy = copy_node($a->{node}, 'stops_copy');
 	start_node($_) foreach $copy, $a->{node};
 	push @all, server('stops_copy', $copy);
 	my @draws = map { draw_on($_, 't', delay => 0, max_wait => '20s') } @all;
@@ -901,6 +910,80 @@ sub test_stops
 
 	check(10, @all);
 	$_->{node}->stop foreach $a, $b;
+	return;
+}
+
+#
+# What is kept was sent to the registry, and the answer is lost
+#
+sub test_lost
+{
+	my $registry = new_registry('registry_lost', "log_statement = all\n");
+	my $one = new_server($registry, 'lost', 1, proxy => 1);
+	my $busy = q(SELECT FROM pg_stat_activity WHERE application_name LIKE 'snowflake segments %' AND state <> 'idle');
+	my $began = -s $registry->logfile;
+
+	# Stop it with the numbers from 11 on left of a tag, and cut it off once they
+	# are kept.  Returns the last one.
+	my $stop = sub {
+		my ($tag, $then) = @_;
+
+		my $kept = "SELECT count(*) FROM snowflake_segment_kept JOIN snowflake_segment_tag USING (incarnation) WHERE tag = '$tag'";
+		command($one, "create('$tag', step => 15)");
+		is(scalar(take($one, $tag, 10)), 10, "$tag: numbers");
+		my @left = wait_held($one, $tag);
+		is($left[0][0], 11, "$tag: what is left");
+		stop_asleep(
+			$one->{node},
+			sub {
+				# answers to what was asked before have come
+				$registry->poll_query_until('postgres', "SELECT NOT EXISTS ($busy)") or die "a request does not end\n";
+				set_proxy($one->{proxy}, 'delay 0');
+				set_proxy($one->{proxy}, 'hold answers');
+				$began = -s $registry->logfile;
+			},
+			sub {
+				poll(sub { $registry->safe_psql('postgres', $kept) == 2 }) or die "nothing is kept\n";
+				$then->($left[1][1]) if $then;
+
+				# a second one would come through
+				set_proxy($one->{proxy}, 'reset');
+			});
+		my @sent = slurp_file($registry->logfile, $began) =~ /LOG: .* SELECT \S*snowflake_keep_segments\(/g;
+		is(scalar(@sent), 1, "$tag: they are sent to the registry once");
+		start_node($one->{node});
+		return $left[1][1];
+	};
+
+	# It is started again, draws some of it, crashes and is started again.
+	my $last = $stop->('crash');
+	is(join(' ', take($one, 'crash', 7)), join(' ', 11 .. 17), 'crash: it has what was kept');
+	kill9_postmaster($one->{node}, all => 1);
+	start_node($one->{node});
+	cmp_ok((take($one, 'crash', 20))[0], '>', $last, 'crash: not again after a crash');
+
+	# A copy of it has drawn all of it by then.
+	$one->{node}->stop;
+	my $copy = server('lost_copy', copy_node($one->{node}, 'lost_copy'));
+	$copy->{node}->append_conf('postgresql.conf', "snowflake.registry = '" . registry_conninfo($registry) . "'\n");
+	start_node($_->{node}) foreach $one, $copy;
+	$last = $stop->(
+		'copy',
+		sub {
+			my ($to) = @_;
+			is(join(' ', take($copy, 'copy', $to - 10)), join(' ', 11 .. $to), 'copy: it has what was kept');
+		});
+	cmp_ok((take($one, 'copy', 20))[0], '>', $last, 'copy: the server does not have it too');
+
+	# Both want it at the same time.
+	$last = $stop->('both');
+	my @draws = map { draw_on($_, 'both', delay => 0, max_wait => '20s', finish => 60_000) } $one, $copy;
+	wait_drawn($_, 300) foreach @draws;
+	my @drawn = sort { $a <=> $b } all_numbers('both', $one, $copy);
+	is(join(' ', @drawn[ 0 .. $last - 1 ]), join(' ', 1 .. $last), 'both: each number that was kept is drawn, by one of them');
+
+	check(3, $one, $copy);
+	$_->{node}->stop foreach $one, $copy;
 	return;
 }
 
@@ -1014,6 +1097,7 @@ my %tests = (
 	'away' => \&test_away,
 	'promoted' => \&test_promoted,
 	'stops' => \&test_stops,
+	'lost' => \&test_lost,
 	'settings' => \&test_settings);
 in_parallel(
 	map { $_ => $tests{$_} // die "there is no test $_\n" }
