@@ -988,6 +988,50 @@ sub test_lost
 }
 
 #
+# A registry in the cluster that it serves: it stops with its server
+#
+sub test_own
+{
+	my $node = leasing_node('own', 'dbname=nowhere');
+	my $own = server('own', $node);
+	my $doctor = q(SELECT string_agg(status || '|' || detail, E'\n') FROM snowflake_check() WHERE "check" = 'registry');
+	my $said;
+
+	$node->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
+	make_registry($node, 'registry');
+	set_registry($own, registry_conninfo($node, dbname => 'registry'));
+	wait_number($node);
+	unlike($node->safe_psql('postgres', $doctor), qr/own cluster/, 'own: no segments, nothing to lose');
+	command($own, q|create('t', step => 100)|);
+	take($own, 't');
+	like($node->safe_psql('postgres', $doctor),
+		qr/^ok\|This server is node 0 until .*\nok\|The registry is a database of this server's own cluster, so it cannot be asked while this server stops: each clean restart loses the unused numbers of its segments\.$/,
+		'own: snowflake_check() says what a restart loses');
+
+	# its own connections do not keep it from stopping
+	foreach my $mode ('smart', 'fast')
+	{
+		poll(sub { take($own, 't'); return held($own, 't') == 2 }) or die "no two segments\n";
+		my @left = held($own, 't');
+		$node->stop($mode);
+		start_node($node);
+		cmp_ok(flows($own, 't', "own: after a $mode shutdown"), '>', $left[1][1], "own, $mode: what it held is lost");
+	}
+
+	# with a number of its own as well
+	unlike($node->safe_psql('postgres', $doctor), qr/\|The registry gives no node number/, 'own: the number is leased');
+	$node->append_conf('postgresql.conf', "snowflake.node_id = 7\n");
+	$node->stop;
+	start_node($node);
+	flows($own, 't', 'own: with snowflake.node_id');
+	like($node->safe_psql('postgres', $doctor), qr/^ok\|The registry gives no node number, .*\nok\|The registry is a database of this server's own cluster, /,
+		'own: snowflake_check() says so there, too');
+	check(3, $own);
+	$node->stop;
+	return;
+}
+
+#
 # The setting changes
 #
 sub test_settings
@@ -1098,6 +1142,7 @@ my %tests = (
 	'promoted' => \&test_promoted,
 	'stops' => \&test_stops,
 	'lost' => \&test_lost,
+	'own' => \&test_own,
 	'settings' => \&test_settings);
 in_parallel(
 	map { $_ => $tests{$_} // die "there is no test $_\n" }
