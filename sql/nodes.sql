@@ -414,7 +414,7 @@ BEGIN;
 INSERT INTO snowflake_node_lease
 SELECT n, gen_random_uuid(), n, 'server' || n, 5432, NULL, n, 'layout A', now(), now() + n * interval '1 s', now() + more, '1 min', 0,
        (extract(epoch FROM now() + more + over) * 1000000)::bigint, '0', 1, CASE n WHEN 5 THEN 31 ELSE 7 END, now()
-FROM (VALUES (0, interval '1 hour', interval '10 s'), (1, '2 hours', '0'), (2, '-1 hour', '30 min'), (3, '-1 hour', '90 min'), (5, '3 hours', '0'), (40, '1 hour', '0'))
+FROM (VALUES (0, interval '1 hour', interval '10 s'), (1, '2 hours', '0'), (2, '-1 hour', '30 min'), (3, '-1 hour', '90 min'), (5, '3 hours', '0'), (40, '10 minutes', '0'))
      AS l (n, more, over);
 UPDATE snowflake_node_lease SET renewed_at = now() WHERE node = 40;
 SELECT total, live, expired, free, next_free_at = now() + '30 min' AS next_free_at, closed_until FROM snowflake_node_counts;
@@ -424,6 +424,10 @@ SELECT total, live, expired, free FROM snowflake_node_counts;
 ROLLBACK TO s;
 INSERT INTO snowflake_node_place (place, closed_until, guarded_until) VALUES ('here', now() + interval '1 hour', now() + interval '2 hours');
 SELECT closed_until = now() + interval '2 hours' AS guarded FROM snowflake_node_counts, (SELECT guarded_until FROM snowflake_node_place) AS p;
+UPDATE snowflake_node_place SET guarded_until = now() - interval '1 hour';
+SELECT closed_until = now() + interval '1 hour' AS closed FROM snowflake_node_counts;
+UPDATE snowflake_node_place SET closed_until = now() - interval '2 hours';
+SELECT closed_until FROM snowflake_node_counts;
 DELETE FROM snowflake_node_lease WHERE node IN (2, 3);
 UPDATE snowflake_node_lease SET expires_at = now() - interval '1 s', mark = 0;
 SELECT total, live, expired, free, next_free_at FROM snowflake_node_counts;

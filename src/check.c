@@ -132,15 +132,14 @@ check_free_numbers(CheckState *state)
 static void
 check_own_registry(CheckState *state)
 {
-	RegistrySeen seen;
 	char	   *own = psprintf(UINT64_FORMAT "/", GetSystemIdentifier());
-	int			used;
+	bool		is_own;
 
+	/* known once it was asked for segments */
 	LWLockAcquire(shared->segments.lock, LW_SHARED);
-	used = shared->segments.used;
+	is_own = strncmp(shared->segments.place, own, strlen(own)) == 0;
 	LWLockRelease(shared->segments.lock);
-	lease_seen(&seen);
-	if (used > 0 && strncmp(seen.timeline, own, strlen(own)) == 0)
+	if (is_own)
 		check_row(state, "ok",
 				  "The registry is a database of this server's own cluster, so it cannot be asked while this server stops: each clean restart loses the unused numbers of its segments.");
 }
@@ -173,8 +172,9 @@ check_registry(CheckState *state)
 		else
 			check_row(state, "ok", detail);
 		check_free_numbers(state);
-		check_own_registry(state);
 	}
+	if (shared != NULL && snowflake_registry[0] != '\0')
+		check_own_registry(state);
 }
 
 /*

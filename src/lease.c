@@ -641,6 +641,11 @@ lease_recall(void)
 		recall_seen();
 		if (!is_ours)
 			home_run_plain("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
+		else if ((TimeLineID) DatumGetInt64(home_result(7)) != GetWALInsertionTimeLine())
+
+			/* so that it is this server's after the next crash, too */
+			home_run_plain(psprintf("UPDATE " TABLE " SET timeline = %u",
+									GetWALInsertionTimeLine()));
 	}
 	home_commit();
 	lease->origin = origin;

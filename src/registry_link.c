@@ -51,6 +51,7 @@
 #include "registry_link.h"
 #include "settings.h"
 #include "waits.h"
+#include "worker.h"
 
 /* The pause after a failure: the first one, and the longest. */
 #define FIRST_PAUSE_MS	1000
@@ -530,10 +531,12 @@ go_on(RegistryLink *link)
 {
 	if (clock_read_steady() < goes_on_at(link))
 		return;
-	if (link->conn != NULL)
-		ask(link);
-	else
+	if (link->conn == NULL)
 		begin_to_connect(link);
+	else if (worker_holds_up_stop(PQbackendPID(link->conn)))
+		registry_link_give_up(link, "it is in this server, which shuts down");
+	else
+		ask(link);
 }
 
 /*

@@ -31,6 +31,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -464,6 +465,17 @@ bool
 worker_ends_with_server(void)
 {
 	return terminated && server_is_stopping();
+}
+
+/*
+ * A shutdown that waits for its clients would wait for a session of ours, too,
+ * where the registry is in this server.  (The PID may be that of another
+ * server's process.)
+ */
+bool
+worker_holds_up_stop(int pid)
+{
+	return !terminated && BackendPidGetProc(pid) != NULL && server_is_stopping();
 }
 
 bool

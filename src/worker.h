@@ -114,6 +114,12 @@ extern bool worker_after_sleep(void);
  */
 extern bool worker_ends_with_server(void);
 
+/*
+ * Does this server want to stop, and may it be waiting for the end of a session
+ * of that process?
+ */
+extern bool worker_holds_up_stop(int pid);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_WORKER_H */

@@ -610,7 +610,7 @@ my @named_pages = map { m{\b(docs/[\w-]+\.md|README\.md)}g } $source,
 cmp_ok(scalar @named_pages, '>', 3, 'other files name pages');
 none([ uniq sort grep { !$page{$_} } @named_pages ], 'which exist');
 
-my $queries = CPAN::Meta::YAML->read_string(slurp_file('monitoring/postgres_exporter.yml'))->[0];
+my $queries = { map { %{ CPAN::Meta::YAML->read_string(slurp_file($_))->[0] } } glob 'monitoring/*_exporter.yml' };
 my @metrics;
 foreach my $query (sort keys %$queries)
 {

@@ -15,6 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 use FaultTest;
+use LeaseTest;
 use SnowflakeTest;
 
 my $exporter = find_program('prometheus-postgres-exporter');
@@ -22,7 +23,8 @@ my $prometheus = find_program('prometheus');
 my $promtool = find_program('promtool');
 
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
-my $queries = yaml('monitoring/postgres_exporter.yml');
+my %queries = map { $_ => yaml("monitoring/${_}_exporter.yml") } qw(postgres registry);
+my $queries = { map { %$_ } values %queries };
 my $alerts = yaml('monitoring/alerts.yml');
 my $dashboard = decode_json(slurp_file('monitoring/grafana.json'));
 my $http = HTTP::Tiny->new(timeout => 30, no_proxy => '127.0.0.1');
@@ -79,6 +81,17 @@ isnt(session_error($stay[0], 'SELECT snowflake_nextval()')->{sqlstate}, '', 'the
 is($node->safe_psql('postgres', 'SELECT mark_waits > 0, clock_waits > 0, timeouts > 1, clock_regressions, last_error IS NOT NULL FROM pg_stat_snowflake'),
 	't|t|t|1|t', 'all that is in the statistics');
 
+# A registry, of which a server has a number.
+my $registry = new_registry('registry');
+$registry->safe_psql('postgres', 'CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor');
+my $leasing = leasing_node('leasing', registry_conninfo($registry));
+wait_number($leasing);
+
+# Whom to ask, by the file with the queries: name, server, role.
+my %asked = (
+	postgres => [ map { my $role = $_; [ primary => $node, $role ], [ standby => $standby, $role ] } qw(monitor plain) ],
+	registry => [ [ registry => $registry, 'monitor' ] ]);
+
 sub query
 {
 	my ($server, $role, $sql) = @_;
@@ -113,34 +126,33 @@ foreach my $name (sort keys %$queries)
 		push @{ $labels{$name} }, $column if $usage eq 'LABEL';
 	}
 
-	foreach my $where ([ primary => $node ], [ standby => $standby ])
+	my ($file) = grep { exists $queries{$_}{$name} } keys %queries;
+	foreach my $where (@{ $asked{$file} })
 	{
-		foreach my $role (qw(monitor plain))
+		my (undef, $server, $role) = @$where;
+		my $as = "$name: as $role on the $where->[0]";
+		my ($rows, $error) = query($server, $role, "$query->{query} \\gdesc");
+		my %types = map { split /\|/ } split(/\n/, $rows);
+
+		is($error, '', "$as: a query");
+		is_deeply(
+			[ sort keys %types ], [ sort keys %columns ],
+			"$as: has the columns");
+		foreach my $column (sort keys %types)
 		{
-			my $as = "$name: as $role on the $where->[0]";
-			my ($rows, $error) = query($where->[1], $role, "$query->{query} \\gdesc");
-			my %types = map { split /\|/ } split(/\n/, $rows);
+			my $type = $columns{$column} eq 'LABEL'
+			  ? qr/^(text|integer)$/
+			  : qr/^(bigint|integer|double precision)$/;
 
-			is($error, '', "$as: a query");
-			is_deeply(
-				[ sort keys %types ], [ sort keys %columns ],
-				"$as: has the columns");
-			foreach my $column (sort keys %types)
-			{
-				my $type = $columns{$column} eq 'LABEL'
-				  ? qr/^(text|integer)$/
-				  : qr/^(bigint|integer|double precision)$/;
-
-				like($types{$column}, $type, "$as: type of $column");
-			}
-			($rows, $error) = query($where->[1], $role, $query->{query});
-			is($error, '', "$as: it runs");
-
-			# One with the labels of another ends the whole scrape.
-			my $by = join(', ', map { qq("$_") } @{ $labels{$name} // [] });
-			is( (query($where->[1], $role, "SELECT count(*) FROM (SELECT FROM ($query->{query}) AS q GROUP BY ($by) HAVING count(*) > 1) AS twice"))[0],
-				'0', "$as: no labels twice");
+			like($types{$column}, $type, "$as: type of $column");
 		}
+		($rows, $error) = query($server, $role, $query->{query});
+		is($error, '', "$as: it runs");
+
+		# One with the labels of another ends the whole scrape.
+		my $by = join(', ', map { qq("$_") } @{ $labels{$name} // [] });
+		is( (query($server, $role, "SELECT count(*) FROM (SELECT FROM ($query->{query}) AS q GROUP BY ($by) HAVING count(*) > 1) AS twice"))[0],
+			'0', "$as: no labels twice");
 	}
 }
 
@@ -176,8 +188,9 @@ ok(!exists $dashboard->{id}, 'dashboard: has no id, which is of one Grafana');
 my %variables = map { $_->{name} => $_ } @{ $dashboard->{templating}{list} };
 is_deeply([ sort keys %variables ], [qw(datasource instance)], 'dashboard: variables');
 is($variables{datasource}{type}, 'datasource', 'dashboard: the first is a data source');
-my ($of) = $variables{instance}{query}{query} =~ /^label_values\((\w+), instance\)$/;
-ok(exists $usage{ $of // '' }, 'dashboard: the other has the instances of a metric');
+my ($of) = $variables{instance}{query}{query} =~ /^label_values\((\{__name__=~"[\w|]+"\}), instance\)$/;
+is(join(' ', map { s/_[a-z]+$//r } grep { exists $usage{$_} } ($of // '') =~ /pg_\w+/g),
+	'pg_snowflake_issued pg_snowflake_registry', 'dashboard: the other has the instances of metrics');
 
 my (%ids, %titles, @cells);
 foreach my $panel (@{ $dashboard->{panels} })
@@ -252,6 +265,9 @@ my %good = (
 	stats_reset_seconds => '100x120',
 	'waits_seconds_total{cause="mark"}' => '0+20x120',
 	'waits_seconds_total{cause="clock"}' => '0+30x120',
+	registry_numbers => '32x120',
+	registry_free => '4x120',
+	registry_closed_seconds => '0x62 30 0x56',
 	'check_findings{check="mark", status="ok"}' => '1x120',
 	'check_findings{check="lifetime", status="warning"}' => '1x120');
 my %bad = (
@@ -262,6 +278,8 @@ my %bad = (
 	SnowflakeDrift => [ drift_seconds => '0.51x120' ],
 	SnowflakeClockSetBack => [ clock_regressions_total => '1x60 2x60' ],
 	SnowflakeLifetime => [ lifetime_end_seconds => '31536000x120' ],
+	SnowflakeNodeNumbers => [ registry_free => '3x120' ],
+	SnowflakeRegistryClosed => [ registry_closed_seconds => '600-5x120' ],
 	SnowflakeRestarted => [ stats_reset_seconds => '100x60 4000x60' ],
 	SnowflakeMetricsGone => [ issued_total => '0+1000x50' ]);
 is_deeply([ sort keys %bad ], [ sort keys %severity ], 'each alert is tested');
@@ -280,10 +298,14 @@ sub series
 	} sort keys %values;
 }
 
-# What fires, in the order of alerts
+# What fires, in the order of alerts: of the last number of a small layout, too
 sub firing
 {
 	return [
+		{
+			labels => 'ALERTS{alertname="SnowflakeNodeNumbers", alertstate="firing", instance="last", severity="warning"}',
+			value => 1
+		},
 		map { {
 			labels => "ALERTS{alertname=\"$_\", alertstate=\"firing\", instance=\"$_\", severity=\"$severity{$_}\""
 			  . ($_ eq 'SnowflakeCheckError' ? ', check="node_id", status="error"}' : '}'),
@@ -297,6 +319,8 @@ append_to_file("$dir/test.yml", encode_json({
 		input_series => [
 			series('good', %good),
 			series('standby', %good, issued_total => '0x120', worker_running => '0x120', in_recovery => '1x120'),
+			series('few', registry_numbers => '4x120', registry_free => '2x120'),
+			series('last', registry_numbers => '4x120', registry_free => '1x120'),
 			map { series($_, %good, @{ $bad{$_} }) } sort keys %bad ],
 		promql_expr_test => [
 			{
@@ -314,39 +338,39 @@ command_ok([ $promtool, 'test', 'rules', "$dir/test.yml" ], 'promtool: the alert
 #
 # The exporter
 #
-my $scraped;
-
 # It takes a port that was free a moment ago, and another one where that no
 # longer is.
 sub start_exporter
 {
-	my ($server, $role) = @_;
+	my ($server, $role, $file) = @_;
 
 	local $ENV{DATA_SOURCE_NAME} = $server->connstr('postgres') . " user=$role";
 	foreach (1 .. 3)
 	{
-		$scraped = '127.0.0.1:' . PostgreSQL::Test::Cluster::get_free_port();
-		my $process = start_process("$dir/exporter", $exporter,
+		my $scraped = '127.0.0.1:' . PostgreSQL::Test::Cluster::get_free_port();
+		my $process = start_process("$dir/exporter_$file", $exporter,
 			"--web.listen-address=$scraped",
-			'--extend.query-path=monitoring/postgres_exporter.yml');
+			"--extend.query-path=monitoring/${file}_exporter.yml");
 		my $taken = 0;
 		my $answers = wait_for(sub {
-			$taken = slurp_file("$dir/exporter.err") =~ /address already in use/;
+			$taken = slurp_file("$dir/exporter_$file.err") =~ /address already in use/;
 			return $taken || $http->get("http://$scraped/")->{success};
 		});
 
+		$process->{scraped} = $scraped;
 		return $process if $answers && !$taken;
 		stop_process($process);
 		last unless $taken;
 	}
-	die 'the exporter does not start: ' . slurp_file("$dir/exporter.err");
+	die 'the exporter does not start: ' . slurp_file("$dir/exporter_$file.err");
 }
 
 # Metrics as the exporter shows them: name and labels, but for that which it
 # adds, with the value.
 sub scrape
 {
-	my $answer = $http->get("http://$scraped/metrics");
+	my ($process) = @_;
+	my $answer = $http->get("http://$process->{scraped}/metrics");
 	my %values;
 
 	die "$answer->{status}: $answer->{content}" unless $answer->{success};
@@ -364,10 +388,10 @@ sub scrape
 # The same from the queries.
 sub expected
 {
-	my ($server, $role) = @_;
+	my ($server, $role, $file) = @_;
 	my %values;
 
-	foreach my $name (keys %$queries)
+	foreach my $name (keys %{ $queries{$file} })
 	{
 		my ($rows) = query($server, $role, "SELECT to_json(q) FROM ($queries->{$name}{query}) AS q");
 
@@ -382,14 +406,18 @@ sub expected
 	return \%values;
 }
 
-foreach my $where ([ primary => $node, 'monitor' ], [ primary => $node, 'plain' ], [ standby => $standby, 'monitor' ])
+foreach my $where (
+	[ primary => $node, 'monitor', 'postgres' ],
+	[ primary => $node, 'plain', 'postgres' ],
+	[ standby => $standby, 'monitor', 'postgres' ],
+	[ registry => $registry, 'monitor', 'registry' ])
 {
-	my ($name, $server, $role) = @$where;
+	my ($name, $server, $role, $file) = @$where;
 	my $as = "exporter, $role on the $name";
-	my $process = start_exporter($server, $role);
-	my $before = expected($server, $role);
-	my $found = scrape();
-	my $after = expected($server, $role);
+	my $process = start_exporter($server, $role, $file);
+	my $before = expected($server, $role, $file);
+	my $found = scrape($process);
+	my $after = expected($server, $role, $file);
 	my @wrong;
 
 	is_deeply([ sort keys %$found ], [ sort keys %$before ], "$as: has all metrics and no others");
@@ -401,16 +429,18 @@ foreach my $where ([ primary => $node, 'monitor' ], [ primary => $node, 'plain' 
 		  unless $value eq 'NaN' ? $from eq 'NaN' : $value >= min($from, $to) && $value <= max($from, $to);
 	}
 	is(join("\n", @wrong), '', "$as: the values are those of the queries");
-	is(join('', slurp_file("$dir/exporter.err") =~ /.*pg_snowflake.*/g), '', "$as: it has nothing to complain of");
+	is(join('', slurp_file("$dir/exporter_$file.err") =~ /.*pg_snowflake.*/g), '', "$as: it has nothing to complain of");
 	cmp_ok($found->{pg_snowflake_worker_running}, '==',
 		$role eq 'monitor' && $name eq 'primary' ? 1 : 0,
-		"$as: sees whether the worker runs");
+		"$as: sees whether the worker runs")
+	  if $file eq 'postgres';
 	stop_process($process);
 }
 
 # and these, once more, as the views have them
-my $process = start_exporter($node, 'monitor');
-my $found = scrape();
+my @processes = map { start_exporter(@$_) } [ $node, 'monitor', 'postgres' ], [ $registry, 'monitor', 'registry' ];
+my @scraped = map { $_->{scraped} } @processes;
+my ($found, $counts) = map { scrape($_) } @processes;
 my %column = (
 	issued => 'issued_total',
 	backfilled => 'backfilled_total',
@@ -443,6 +473,8 @@ cmp_ok($found->{pg_snowflake_backfilled_total}, '==', 5, 'exporter: and backfill
 cmp_ok($found->{pg_snowflake_max_drift_seconds}, '==', 1, 'exporter: the setting max_drift');
 cmp_ok($found->{pg_snowflake_clock_regression_max_seconds}, '>', 3000, 'exporter: the clock was set back');
 cmp_ok($found->{pg_snowflake_timeouts_total}, '>', 0, 'exporter: and there was an error');
+is(join(' ', map { $counts->{"pg_snowflake_registry_$_"} } qw(numbers live expired free closed_seconds)),
+	'32 1 0 31 0', 'exporter: the node numbers of the registry');
 
 #
 # Prometheus, which asks the exporter.  It answers each panel of the dashboard.
@@ -453,7 +485,7 @@ append_to_file("$dir/prometheus.yml", encode_json({
 	rule_files => [ abs_path('monitoring/alerts.yml') ],
 	scrape_configs => [ {
 		job_name => 'postgres',
-		static_configs => [ { targets => [$scraped] } ] } ] }));
+		static_configs => [ { targets => \@scraped } ] } ] }));
 my $server = start_process("$dir/prometheus", $prometheus,
 	"--config.file=$dir/prometheus.yml", "--storage.tsdb.path=$dir/tsdb",
 	"--web.listen-address=127.0.0.1:$port");
@@ -474,7 +506,8 @@ ok(wait_for(sub { @{ (answer('query', query => grafana('rate(pg_snowflake_issued
 $stay[1]->query('SELECT snowflake_nextval()');
 ok(wait_for(sub { @{ answer('query', query => 'changes(pg_snowflake_timeouts_total[1m]) > 0')->{result} } }),
 	'and their changes');
-is_deeply(answer('label/instance/values', 'match[]' => $of), [$scraped],
+ok(wait_for(sub { @{ answer('label/instance/values', 'match[]' => $of) } == 2 }), 'Prometheus gets those of both exporters');
+is_deeply(answer('label/instance/values', 'match[]' => $of), [ sort @scraped ],
 	'dashboard: the instances to choose from');
 foreach my $what (sort keys %exprs)
 {
@@ -487,7 +520,8 @@ foreach my $what (sort keys %exprs)
 	# after a scrape that took too long there is nothing until the next one
 	$what =~ /finds wrong/ ? $shows->()
 	  : ok(wait_for($shows), "dashboard: $what shows something");
-	is(scalar(grep { $_->{metric}{instance} ne $scraped } @$result), 0, "dashboard: $what says of what server");
+	my $from = $scraped[ $exprs{$what} =~ /registry/ ? 1 : 0 ];
+	is(scalar(grep { $_->{metric}{instance} ne $from } @$result), 0, "dashboard: $what says of what server");
 }
 
 # The alerts, with all that they say
@@ -495,12 +529,11 @@ ok(wait_for(sub { grep { $_->{labels}{alertname} eq 'SnowflakeIDsRefused' && $_-
 	'the alert fires');
 foreach my $alert (@{ answer('alerts')->{alerts} })
 {
-	like($alert->{annotations}{summary}, qr/^\Q$scraped\E: [^<]+$/, "alert: $alert->{annotations}{summary}");
+	like($alert->{annotations}{summary}, qr/^\Q$scraped[0]\E: [^<]+$/, "alert: $alert->{annotations}{summary}");
 }
 
 stop_process($server);
-stop_process($process);
+stop_process($_) foreach @processes;
 $_->quit foreach @stay;
-$standby->stop;
-$node->stop;
+$_->stop foreach $leasing, $registry, $standby, $node;
 done_testing();

@@ -807,6 +807,18 @@ sub test_promoted
 	return;
 }
 
+# A copy of a server that is stopped: it has the same system identifier.
+sub copy_node
+{
+	my ($node, $name) = @_;
+	my $copy = PostgreSQL::Test::Cluster->new($name);
+
+	PostgreSQL::Test::RecursiveCopy::copypath($node->data_dir, $copy->data_dir);
+	chmod 0700, $copy->data_dir;
+	$copy->append_conf('postgresql.conf', 'port = ' . $copy->port . "\n");
+	return $copy;
+}
+
 #
 # The registry was set back: a plain base backup of it, without recovery.signal,
 # so that its timeline is the same
@@ -922,10 +934,7 @@ sub test_stops
 
 	# a copy of a server
 	$a->{node}->stop;
-	my $copy = PostgreSQL::Test::Cluster->new('stops_copy');
-	PostgreSQL::Test::RecursiveCopy::copypath($a->{node}->data_dir, $copy->data_dir);
-	chmod 0700, $copy->data_dir;
-	$copy->append_conf('postgresql.conf', 'port = ' . $copy->port . "\n");
+	my $copy = copy_node($a->{node}, 'stops_copy');
 	start_node($_) foreach $copy, $a->{node};
 	push @all, server('stops_copy', $copy);
 	my @draws = map { draw_on($_, 't', delay => 0, max_wait => '20s') } @all;
@@ -982,6 +991,124 @@ sub test_stops
 
 	check(10, @all);
 	$_->{node}->stop foreach $a, $b;
+	return;
+}
+
+#
+# What is kept was sent to the registry, and the answer is lost
+#
+sub test_lost
+{
+	my $registry = new_registry('registry_lost', "log_statement = all\n");
+	my $one = new_server($registry, 'lost', 1, proxy => 1);
+	my $busy = q(SELECT FROM pg_stat_activity WHERE application_name LIKE 'snowflake segments %' AND state <> 'idle');
+	my $began = -s $registry->logfile;
+
+	# Stop it with the numbers from 11 on left of a tag, and cut it off once they
+	# are kept.  Returns the last one.
+	my $stop = sub {
+		my ($tag, $then) = @_;
+
+		my $kept = "SELECT count(*) FROM snowflake_segment_kept JOIN snowflake_segment_tag USING (incarnation) WHERE tag = '$tag'";
+		command($one, "create('$tag', step => 15)");
+		is(scalar(take($one, $tag, 10)), 10, "$tag: numbers");
+		my @left = wait_held($one, $tag);
+		is($left[0][0], 11, "$tag: what is left");
+		stop_asleep(
+			$one->{node},
+			sub {
+				# answers to what was asked before have come
+				$registry->poll_query_until('postgres', "SELECT NOT EXISTS ($busy)") or die "a request does not end\n";
+				set_proxy($one->{proxy}, 'delay 0');
+				set_proxy($one->{proxy}, 'hold answers');
+				$began = -s $registry->logfile;
+			},
+			sub {
+				poll(sub { $registry->safe_psql('postgres', $kept) == 2 }) or die "nothing is kept\n";
+				$then->($left[1][1]) if $then;
+
+				# a second one would come through
+				set_proxy($one->{proxy}, 'reset');
+			});
+		my @sent = slurp_file($registry->logfile, $began) =~ /LOG: .* SELECT \S*snowflake_keep_segments\(/g;
+		is(scalar(@sent), 1, "$tag: they are sent to the registry once");
+		start_node($one->{node});
+		return $left[1][1];
+	};
+
+	# It is started again, draws some of it, crashes and is started again.
+	my $last = $stop->('crash');
+	is(join(' ', take($one, 'crash', 7)), join(' ', 11 .. 17), 'crash: it has what was kept');
+	kill9_postmaster($one->{node}, all => 1);
+	start_node($one->{node});
+	cmp_ok((take($one, 'crash', 20))[0], '>', $last, 'crash: not again after a crash');
+
+	# A copy of it has drawn all of it by then.
+	$one->{node}->stop;
+	my $copy = server('lost_copy', copy_node($one->{node}, 'lost_copy'));
+	$copy->{node}->append_conf('postgresql.conf', "snowflake.registry = '" . registry_conninfo($registry) . "'\n");
+	start_node($_->{node}) foreach $one, $copy;
+	$last = $stop->(
+		'copy',
+		sub {
+			my ($to) = @_;
+			is(join(' ', take($copy, 'copy', $to - 10)), join(' ', 11 .. $to), 'copy: it has what was kept');
+		});
+	cmp_ok((take($one, 'copy', 20))[0], '>', $last, 'copy: the server does not have it too');
+
+	# Both want it at the same time.
+	$last = $stop->('both');
+	my @draws = map { draw_on($_, 'both', delay => 0, max_wait => '20s', finish => 60_000) } $one, $copy;
+	wait_drawn($_, 300) foreach @draws;
+	my @drawn = sort { $a <=> $b } all_numbers('both', $one, $copy);
+	is(join(' ', @drawn[ 0 .. $last - 1 ]), join(' ', 1 .. $last), 'both: each number that was kept is drawn, by one of them');
+
+	check(3, $one, $copy);
+	$_->{node}->stop foreach $one, $copy;
+	return;
+}
+
+#
+# A registry in the cluster that it serves: it stops with its server
+#
+sub test_own
+{
+	my $node = leasing_node('own', 'dbname=nowhere');
+	my $own = server('own', $node);
+	my $doctor = q(SELECT string_agg(status || '|' || detail, E'\n') FROM snowflake_check() WHERE "check" = 'registry');
+	my $said;
+
+	$node->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
+	make_registry($node, 'registry');
+	set_registry($own, registry_conninfo($node, dbname => 'registry'));
+	wait_number($node);
+	unlike($node->safe_psql('postgres', $doctor), qr/own cluster/, 'own: no segments, nothing to lose');
+	command($own, q|create('t', step => 100)|);
+	take($own, 't');
+	like($node->safe_psql('postgres', $doctor),
+		qr/^ok\|This server is node 0 until .*\nok\|The registry is a database of this server's own cluster, so it cannot be asked while this server stops: each clean restart loses the unused numbers of its segments\.$/,
+		'own: snowflake_check() says what a restart loses');
+
+	# its own connections do not keep it from stopping
+	foreach my $mode ('smart', 'fast')
+	{
+		poll(sub { take($own, 't'); return held($own, 't') == 2 }) or die "no two segments\n";
+		my @left = held($own, 't');
+		$node->stop($mode);
+		start_node($node);
+		cmp_ok(flows($own, 't', "own: after a $mode shutdown"), '>', $left[1][1], "own, $mode: what it held is lost");
+	}
+
+	# with a number of its own as well
+	unlike($node->safe_psql('postgres', $doctor), qr/\|The registry gives no node number/, 'own: the number is leased');
+	$node->append_conf('postgresql.conf', "snowflake.node_id = 7\n");
+	$node->stop;
+	start_node($node);
+	flows($own, 't', 'own: with snowflake.node_id');
+	like($node->safe_psql('postgres', $doctor), qr/^ok\|The registry gives no node number, .*\nok\|The registry is a database of this server's own cluster, /,
+		'own: snowflake_check() says so there, too');
+	check(3, $own);
+	$node->stop;
 	return;
 }
 
@@ -1096,6 +1223,8 @@ my %tests = (
 	'promoted' => \&test_promoted,
 	'set back' => \&test_set_back,
 	'stops' => \&test_stops,
+	'lost' => \&test_lost,
+	'own' => \&test_own,
 	'settings' => \&test_settings);
 in_parallel(
 	map { $_ => $tests{$_} // die "there is no test $_\n" }

@@ -710,21 +710,22 @@ sub kill9_postmaster
 	return;
 }
 
-# A fast shutdown, while the extension's worker is asleep: it learns of that and
-# of all that was done meanwhile, at once.
+# A fast shutdown, while the extension's workers are asleep: they learn of that
+# and of all that was done meanwhile, at once.  $then is done while they stop.
 sub stop_asleep
 {
-	my ($node, $meanwhile) = @_;
-	my $worker = worker_pid($node);
+	my ($node, $meanwhile, $then) = @_;
+	my @workers = (worker_pid($node), services_pid($node));
 	my $postmaster = postmaster_pid($node);
 	my $file = $node->data_dir . '/postmaster.pid';
 
-	kill 'STOP', $worker;
+	kill 'STOP', @workers;
 	$meanwhile->();
 	kill 'INT', $postmaster;
 	wait_for(sub { PostgreSQL::Test::Utils::slurp_file($file) =~ /^stopping/m })
 	  or die $node->name . ' does not stop';
-	kill 'CONT', $worker;
+	kill 'CONT', @workers;
+	$then->() if $then;
 	wait_for(sub { !-e $file }) or die $node->name . ' has not stopped';
 	$node->{_pid} = undef;
 	return;

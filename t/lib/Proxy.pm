@@ -14,6 +14,7 @@
 #	hold answers	the same, of what comes from the server only
 #	hole		let nothing through, ever: of those connected before as well
 #	refuse		no connections, those there were are cut
+#	reset		cut those connected before, let new ones through
 #	cut BYTES	cut each connection after so many bytes from the server,
 #				counted since this was said
 #
@@ -50,6 +51,7 @@ sub run
 				$said = $says;
 				($mode, $argument) = split / /, $said, 2;
 				$_->{passed} = 0 foreach @pairs;
+				cut($_) foreach $mode eq 'reset' ? splice @pairs : ();
 
 				# that it was heard
 				rename $control, "$control.heard";
