@@ -4,9 +4,9 @@
 #
 #   scripts/regress.sh [--keep] [--source DIR]
 #
-# With them means: the library is preloaded, and template1 has the extensions, so
-# that each database of the tests has them.  What may differ is what lists the
-# catalogs.  If anything else does, the extensions change what others do.
+# In the latter the library is preloaded, and template1 has the extensions, so that
+# each database of the tests has them.  Only what lists the catalogs may differ.
+# A test that fails in both is of another version than the server.
 #
 # The tests come from the source of Debian's package, or from --source DIR.
 # --keep leaves the work folder.  PG_MAJOR=17 scripts/regress.sh takes that
@@ -63,8 +63,8 @@ as_user make -s -C "$work/lib" PG_CONFIG="$pg_config" with_llvm=no >"$work/lib.l
 }
 as_user ln -s "$bin"/../lib/{refint,autoinc}.so "$work/lib"
 
-# On a server with these settings and, in each new database, these extensions:
-# what the tests write is in the folder of that name.
+# Run the tests on a server with settings from standard input and, in each new
+# database, these extensions.  What they write comes into a folder of that name.
 run_core() {
 	local name=$1 extensions=$2 extension
 
