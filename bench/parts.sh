@@ -136,10 +136,10 @@ server of its own; $rounds rounds."
 last ID of each row, one in 25, is compared with clock_timestamp() right after it was drawn
 (its cost is in the rate); these counts are of all rounds together. clock_timestamp()
 shares nothing between backends: its ratio is what the machine gives two processes."
-	[ranges]="Time ranges: id <@ period beside the condition on bigint written by hand
+	[ranges]="Time ranges: snowflake_in(id, a, b) beside the condition on bigint written by hand
 $rows rows in 100 partitions, one a day. The two forms take turns for $range_ms ms; $rounds rounds.
 Planning is in it, but for the generic plan. By hand is id >= constant AND id < constant for the first
-four, id >= lower(id_range_for(period)) AND id < upper(id_range_for(period)) for the others."
+four, id >= lower(id_range_for(a, b)) AND id < upper(id_range_for(a, b)) for the others."
 )
 
 heading() {

@@ -51,13 +51,13 @@ WITH line (section, figure, base, aim_of, op, aim) AS (
      ORDER BY ord)
 
     UNION ALL
-    (SELECT 'ranges', shape || form, CASE form WHEN ', <@, ms' THEN shape || ', by hand, ms' END,
-            CASE form WHEN ', <@, ms' THEN 'ratio' END, '<=', 1.02
+    (SELECT 'ranges', shape || form, CASE form WHEN ', snowflake_in(), ms' THEN shape || ', by hand, ms' END,
+            CASE form WHEN ', snowflake_in(), ms' THEN 'ratio' END, '<=', 1.02
      FROM unnest(ARRAY['1 row of a minute', 'an hour, count(*)', 'an hour, sum(n)',
                        'three days and a half, sum(n)', 'the last day up to now(), sum(n)',
                        'generic plan, an hour, sum(n)', 'join with 24 periods, count(*)'])
               WITH ORDINALITY AS s (shape, ord),
-          unnest(ARRAY[', by hand, ms', ', <@, ms']) WITH ORDINALITY AS f (form, by)
+          unnest(ARRAY[', by hand, ms', ', snowflake_in(), ms']) WITH ORDINALITY AS f (form, by)
      ORDER BY s.ord, f.by)
 ),
 asked AS (

@@ -229,7 +229,7 @@ page that is changed is written to the WAL as a whole."
 	if wanted times; then
 		table times 'Rows of a period' "\`SELECT count(*), sum(n)\` of the last hour and the last day, of $rows rows in 30 days, in the order of time: ms of
 execution (the median of 21 in each round) and pages looked at, all in memory; and what the indexes take.
-snowflake: \`id <@ tstzrange(...)\`; UUIDv7: \`id >= ... AND id < ...\` with bounds of zeros; the others by \`created_at\`.
+snowflake: \`snowflake_in(id, ...)\`; UUIDv7: \`id >= ... AND id < ...\` with bounds of zeros; the others by \`created_at\`.
 The table has no column \`created_at\` where the key has the time."
 	fi
 	cat <<-TEXT

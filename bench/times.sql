@@ -27,7 +27,7 @@ VACUUM ANALYZE;
 -- How each finds the rows from one time to another.
 CREATE TABLE access AS
 SELECT c.ord, c.name, a.tab, a.created, a.condition
-FROM (VALUES ('snowflake', 't_snowflake', NULL, 'id <@ tstzrange(%1$L, %2$L)'),
+FROM (VALUES ('snowflake', 't_snowflake', NULL, 'snowflake_in(id, %1$L, %2$L)'),
              ('UUIDv7 %', 't_uuidv7', NULL, 'id >= uuidv7_from(%1$L) AND id < uuidv7_from(%2$L)'),
              ('bigserial + created_at', 't_btree', 'created_btree', 'created_at >= %1$L AND created_at < %2$L'),
              ('bigserial + created_at BRIN', 't_brin', 'created_brin', 'created_at >= %1$L AND created_at < %2$L'),

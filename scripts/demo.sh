@@ -226,7 +226,7 @@ show <<-'SQL'
 	SELECT id, snowflake_timestamp(id) AS drawn_at, item FROM orders;
 
 	SELECT * FROM orders
-	WHERE id <@ tstzrange(now() - interval '1 hour', NULL);
+	WHERE snowflake_in(id, now() - interval '1 hour', 'infinity');
 SQL
 say "The key has the time in it, so the primary key finds the rows of a period."
 say "What its 64 bits mean:"
@@ -260,8 +260,8 @@ heading "The last second, by the primary key alone"
 to=$(value 'SELECT snowflake_timestamp(max(id)) FROM pgbench_history')
 from=$(value "SELECT timestamptz '$to' - interval '1 second'")
 rows="FROM pgbench_history
-WHERE id <@ tstzrange('$from',
-                      '$to')"
+WHERE snowflake_in(id, '$from',
+                       '$to')"
 show <<SQL
 SELECT count(*)
 $rows;

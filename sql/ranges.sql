@@ -6,18 +6,107 @@ SET timezone = 'UTC';
 SELECT id_range_for(timestamptz '2021-02-23 15:32:04.056+00');
 SELECT id_range_for(timestamptz '2021-02-23 15:32:04.056999+00');
 SELECT id_range_for('2021-02-23+00', '2021-02-24+00');
-SELECT id_range_for(tstzrange('2021-02-23+00', '2021-02-24+00'));
 SELECT 152075078181383514 <@ id_range_for(timestamptz '2021-02-23 15:32:04.056+00') AS inside,
        152075078181383514 <@ id_range_for(timestamptz '2021-02-23 15:32:04.055+00') AS before,
        152075078181383514 <@ id_range_for(timestamptz '2021-02-23 15:32:04.057+00') AS after;
 
--- timestamp and date, by the server's casts
-SELECT id_range_for(timestamp '2021-02-23 15:32:04.056');
-SELECT id_range_for(date '2021-02-23');
-SELECT id_range_for(date '2021-02-23', date '2021-02-24');
+-- what a person types first, and with each type: a text without a time of day,
+-- and a date, are a day in the session's time zone
+SELECT id_range_for('2021-02-23') AS literal, id_range_for(date '2021-02-23') AS date,
+       id_range_for('2021-02-23'::text) AS text, id_range_for('2021-02-23'::varchar) AS varchar,
+       id_range_for('2021-02-23', '2021-02-24') AS literals, id_range_for(date '2021-02-23', '2021-02-24') AS dates \gx
+SELECT id_range_for('2021-02-23 15:32:04.056') AS literal, id_range_for(timestamp '2021-02-23 15:32:04.056') AS timestamp,
+       id_range_for('2021-02-23 00:00') AS midnight, id_range_for(timestamptz '2021-02-23') AS typed \gx
 SET timezone = 'Asia/Shanghai';
-SELECT id_range_for(date '2021-02-23', date '2021-02-24');
+SELECT id_range_for('2021-02-23') AS literal, id_range_for(date '2021-02-23') AS date, id_range_for('2021-02-23 +00') AS with_zone,
+       id_range_for(date '2021-02-23', date '2021-02-24') AS dates, id_range_for('2021-02-23 23:32:04.056') AS instant \gx
 SET timezone = 'UTC';
+
+-- each text that the server reads is a day, where a time of day could be added,
+-- or an instant
+CREATE FUNCTION id_range_is(day_or_ts text) RETURNS text LANGUAGE sql AS $$
+    SELECT CASE id_range_for(day_or_ts)
+           WHEN id_range_for(day_or_ts::timestamptz) THEN 'instant'
+           WHEN id_range_for(date_trunc('day', day_or_ts::timestamptz), date_trunc('day', day_or_ts::timestamptz) + interval '1 day') THEN 'day'
+           WHEN id_range_for(day_or_ts::timestamptz, day_or_ts::timestamptz + interval '1 day') THEN 'day of a zone'
+           ELSE 'something else' END
+$$;
+BEGIN;
+SELECT id_range_is(t), count(*), string_agg(t, ', ' ORDER BY n) AS texts
+FROM unnest('{2026-11-20,20261120,261120,Nov 20 2026,20-Nov-2026 AD,"Friday, 20 November 2026",2026.324,J2461365,
+              today,tomorrow,yesterday,"  today  ",TODAY,2026-11-20 UTC,2026-11-20 +00,2026-11-20Z,today +00,
+              2026-11-20 +02,20261120+05:30,2026-11-20 America/New_York,2026-11-20 UTC+3,2026-07-20 CET,
+              now,2026-11-20 00:00,20261120T000000,2026-11-20T00:00:00.000Z,2026-11-20 24:00,20261120 040506,2026-11-20 12:00 PM,
+              J2461365.5,today allballs,tomorrow 00:00,2026-11-20 12:00:00.000+00:00,2026-11-20 AM,2026-11-20 PM}'::text[])
+     WITH ORDINALITY AS v (t, n)
+GROUP BY 1 ORDER BY min(n) \gx
+COMMIT;
+-- in each style of dates that is printed, too
+CREATE FUNCTION id_range_of_printed(style text, OUT date text, OUT date_is text, OUT instant text, OUT instant_is text)
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('DateStyle', style, true);
+    date := make_date(2026, 11, 20)::text;
+    date_is := id_range_is(date);
+    instant := make_timestamptz(2026, 11, 20, 0, 0, 0)::text;
+    instant_is := id_range_is(instant);
+END $$;
+SELECT style, p.* FROM unnest('{"ISO, YMD","ISO, DMY","SQL, MDY","SQL, DMY","Postgres, MDY","Postgres, DMY","German, DMY"}'::text[]) style,
+    id_range_of_printed(style) p;
+SET DateStyle = 'SQL, DMY';
+SELECT id_range_for('2/11/2026') = id_range_for(make_date(2026, 11, 2)) AS dmy;
+SET DateStyle = 'SQL, MDY';
+SELECT id_range_for('2/11/2026') = id_range_for(make_date(2026, 2, 11)) AS mdy;
+RESET DateStyle;
+
+-- a day is from one midnight to the next, where there are such: two of a year
+-- have 23 and 25 hours, or begin at 1 o'clock; each begins where the last ended
+CREATE FUNCTION days_of(zone text, from_day date, to_day date, OUT days bigint, OUT hours text, OUT seamless boolean, OUT texts boolean, OUT zoned boolean)
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('TimeZone', zone, true);
+    SELECT count(*), string_agg(DISTINCT trunc(extract(epoch FROM snowflake_timestamp(upper(r)) - snowflake_timestamp(lower(r))) / 3600, 1)::text, ', '),
+           bool_and(upper(r) = lower(id_range_for(day + 1))), bool_and(r = id_range_for(day::text)), bool_and(r = id_range_for(day + time '00:00', day + 1 + time '00:00'))
+    INTO days, hours, seamless, texts
+    FROM (SELECT d::date AS day, id_range_for(d::date) AS r FROM generate_series(from_day::timestamp, to_day, '1 day') d) d;
+    PERFORM set_config('TimeZone', 'UTC', true);
+    SELECT bool_and(id_range_for(d::date || ' ' || zone) = (SELECT id_range_for(d::timestamp AT TIME ZONE zone, (d + interval '1 day') AT TIME ZONE zone)))
+    INTO zoned FROM generate_series(from_day::timestamp, to_day, '1 day') d;
+END $$;
+SELECT zone, d.* FROM unnest('{UTC,Europe/Berlin,America/New_York,Australia/Lord_Howe,America/Havana,Asia/Beirut}'::text[]) zone,
+    days_of(zone, '2021-01-01', '2021-12-31') d;
+SET timezone = 'Europe/Berlin';
+SELECT day, snowflake_timestamp(lower(r)) AS begins, snowflake_timestamp(upper(r)) AS ends
+FROM (VALUES (date '2021-03-28'), ('2021-10-31')) v (day), id_range_for(day) r;
+SET timezone = 'UTC';
+
+-- a prepared statement goes by the session's settings when it runs
+PREPARE day AS SELECT id_range_for('2026-11-02') AS literal, id_range_for(date '2026-11-02') AS date;
+PREPARE days(text, date) AS SELECT id_range_for($1) AS literal, id_range_for($2) AS date;
+SET plan_cache_mode = force_generic_plan;
+EXECUTE day;
+EXECUTE days('2/11/2026', '2026-11-02');
+SET timezone = 'Europe/Berlin';
+SET DateStyle = 'SQL, DMY';
+EXECUTE day;
+EXECUTE days('2/11/2026', '2026-11-02');
+RESET plan_cache_mode;
+EXECUTE day;
+EXECUTE days('2/11/2026', '2026-11-02');
+DEALLOCATE day;
+DEALLOCATE days;
+RESET DateStyle;
+SET timezone = 'UTC';
+
+-- out of the lifetime, out of all time
+SELECT t, id_range_for(t) FROM unnest('{infinity,-infinity,epoch,1970-01-01,4713-11-25 BC,0044-03-15 BC,2019-12-31,2020-01-01,2089-09-06,2089-09-07,294276-12-31}'::text[]) t;
+SELECT t, id_range_for(t) FROM unnest('{infinity,-infinity,1970-01-01,4713-11-25 BC,2019-12-31,2020-01-01,2089-09-06,2089-09-07,294276-12-31}'::date[]) t;
+-- what the server does not read
+SELECT t, e.* FROM unnest('{"",tea,2026-13-01,2026-02-29,2026-11-20T,10:00,294277-01-01,2026-11-20 Mars/Olympus,2026-11-20 25:00,2026-11-20 10:00 11:00,"[2026-11-20,2026-11-21)"}'::text[]) t,
+    error_of(format('SELECT id_range_for(%L)', t)) e;
+SELECT * FROM error_of($$SELECT id_range_for(date '294277-01-01')$$) \gx
+SELECT state, message FROM error_of($$SELECT id_range_for(tstzrange(now(), NULL))$$);
+DROP FUNCTION id_range_of_printed, id_range_is, days_of;
 
 -- the period's own bounds: each takes in exactly the IDs whose
 -- snowflake_timestamp() is in the period
@@ -28,21 +117,15 @@ FROM (VALUES (timestamptz '2020-01-01 00:00:00.002+00'), ('2020-01-01 00:00:00.0
      (VALUES (timestamptz '2020-01-01 00:00:00.005+00'), ('2020-01-01 00:00:00.0055+00'),
              ('2089-09-06 15:47:35.551+00'), ('2100-01-01+00'), ('infinity'), (NULL)) hi(b2),
      (VALUES ('[)'), ('[]'), ('()'), ('(]')) k(kinds);
-SELECT period, id_range_for(period) FROM periods
+CREATE FUNCTION ids_of(period tstzrange, OUT first_id bigint, OUT last_id bigint) LANGUAGE sql AS
+'SELECT snowflake_first_id(period), snowflake_last_id(period)';
+SELECT period, i.* FROM periods, ids_of(period) i
 WHERE lower(period) > '2020-01-01' AND upper(period) < '2021-01-01' ORDER BY 1;
-SELECT id_range_for(period), count(*) FROM periods
+SELECT i.*, count(*) FROM periods, ids_of(period) i
 WHERE NOT (lower(period) > '2020-01-01' AND upper(period) < '2021-01-01') IS TRUE
-GROUP BY 1 ORDER BY 1;
-WITH ids AS (
-    SELECT unit << 22 | low AS id
-    FROM unnest('{0,1,2,3,4,5,6,7,2199023255550,2199023255551}'::bigint[]) unit,
-         unnest('{0,1,4194303}'::bigint[]) low)
-SELECT count(*) AS compared,
-       count(*) FILTER (WHERE (id <@ id_range_for(period)) =
-                              (snowflake_timestamp(id) <@ period)) AS same
-FROM periods, ids;
+GROUP BY 1, 2 ORDER BY 1, 2;
 
--- id <@ period says the same as snowflake_timestamp(id) <@ period, in each of the
+-- snowflake_in(id, period) says the same as snowflake_timestamp(id) <@ period, in each of the
 -- ways in which it is evaluated: by the bounds of a period that is read, by
 -- those of one that is known when planned, by a call of the function (an ID
 -- that might be drawn is not looked at twice); with its negation and NULLs
@@ -53,8 +136,8 @@ FROM unnest('{0,1,2,3,4,5,6,7,2199023255550,2199023255551}'::bigint[]) unit,
 UNION ALL VALUES (NULL::bigint);
 INSERT INTO periods VALUES ('empty'), (NULL);
 SELECT count(*) AS compared,
-       count(*) FILTER (WHERE id <@ period IS NOT DISTINCT FROM snowflake_timestamp(id) <@ period) AS read,
-       count(*) FILTER (WHERE (NOT id <@ period) IS NOT DISTINCT FROM (NOT snowflake_timestamp(id) <@ period)) AS negated,
+       count(*) FILTER (WHERE snowflake_in(id, period) IS NOT DISTINCT FROM snowflake_timestamp(id) <@ period) AS read,
+       count(*) FILTER (WHERE (NOT snowflake_in(id, period)) IS NOT DISTINCT FROM (NOT snowflake_timestamp(id) <@ period)) AS negated,
        count(*) FILTER (WHERE snowflake_in(id + trunc(random())::bigint, period)
                               IS NOT DISTINCT FROM snowflake_timestamp(id) <@ period) AS called
 FROM periods, ids;
@@ -78,19 +161,47 @@ BEGIN
     END LOOP;
     RETURN differ;
 END $$;
-SELECT differ_when_known('id <@ %1$L::tstzrange') AS known,
-       differ_when_known('NOT NOT id <@ %1$L::tstzrange') AS negated,
-       differ_when_known('snowflake_in(period => %1$L::tstzrange, id => id)') AS named,
+CREATE TEMP TABLE bounds (b1 timestamptz, b2 timestamptz);
+CREATE FUNCTION different_in_bounds(condition text, b1 timestamptz, b2 timestamptz) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    found bigint;
+BEGIN
+    EXECUTE format('SELECT count(*) FROM ids, (SELECT %1$L::timestamptz AS b1, %2$L::timestamptz AS b2 OFFSET 0) b
+                    WHERE (' || condition || ') IS DISTINCT FROM
+                          (CASE WHEN num_nulls(id, b1, b2) = 0 THEN snowflake_timestamp(id) >= b1 AND snowflake_timestamp(id) < b2 END)', b1, b2) INTO found;
+    RETURN found;
+END $$;
+SELECT differ_when_known('snowflake_in(id, %1$L)') AS known,
+       differ_when_known('NOT NOT snowflake_in(id, %1$L)') AS negated,
+       differ_when_known('snowflake_in(period => %1$L, id => id)') AS named,
        differ_when_known('id BETWEEN snowflake_first_id(%1$L) AND snowflake_last_id(%1$L)') AS between;
 SELECT snowflake_first_id(period), snowflake_last_id(period), count(*) FROM periods GROUP BY 1, 2 ORDER BY 1, 2;
+-- so does snowflake_in(id, from_ts, to_ts), with bounds that are read, known,
+-- and half known
+INSERT INTO bounds
+SELECT b1, b2 FROM (VALUES (timestamptz '2020-01-01 00:00:00.002+00'), ('2020-01-01 00:00:00.0025+00'), ('2019-01-01+00'), ('-infinity'), (NULL)) lo(b1),
+     (VALUES (timestamptz '2020-01-01 00:00:00.002+00'), ('2020-01-01 00:00:00.0055+00'), ('2089-09-06 15:47:35.551+00'), ('2100-01-01+00'), ('infinity'), (NULL)) hi(b2)
+WHERE b1 <= b2 IS NOT FALSE;
+SELECT count(*) AS compared,
+       count(*) FILTER (WHERE snowflake_in(id, b1, b2) IS NOT DISTINCT FROM expected) AS read,
+       count(*) FILTER (WHERE (NOT snowflake_in(id, b1, b2)) IS NOT DISTINCT FROM (NOT expected)) AS negated,
+       count(*) FILTER (WHERE snowflake_in(id + trunc(random())::bigint, b1, b2) IS NOT DISTINCT FROM expected) AS called,
+       count(*) FILTER (WHERE id BETWEEN snowflake_first_id(b1, b2) AND snowflake_last_id(b1, b2) IS NOT DISTINCT FROM expected) AS between,
+       count(*) FILTER (WHERE id <@ id_range_for(b1, b2) IS NOT DISTINCT FROM expected) AS ranges
+FROM bounds, ids, LATERAL (SELECT CASE WHEN num_nulls(id, b1, b2) = 0 THEN snowflake_timestamp(id) >= b1 AND snowflake_timestamp(id) < b2 END) e (expected);
+SELECT sum(different) AS different, count(*) AS statements
+FROM bounds, unnest('{"snowflake_in(id, %1$L, %2$L)","snowflake_in(to_ts => %2$L, from_ts => %1$L, id => id)","snowflake_in(id, %1$L, b2)","snowflake_in(id, b1, %2$L)"}'::text[]) condition,
+    different_in_bounds(condition, b1, b2) different;
 -- what is no ID is in no period
-SELECT -1::bigint <@ tstzrange(NULL, NULL) AS known, -1::bigint <@ period AS read,
-       snowflake_in(trunc(random())::bigint - 1, period) AS called
+SELECT snowflake_in(-1, tstzrange(NULL, NULL)) AS known, snowflake_in(-1, period) AS read,
+       snowflake_in(trunc(random())::bigint - 1, period) AS called, snowflake_in(-1, '-infinity', 'infinity') AS bounds
 FROM (SELECT tstzrange(NULL, NULL) AS period OFFSET 0) p;
--- an untyped text beside a bigint is a period
-SELECT id <@ '[2020-01-01 00:00:00.003+00,2020-01-01 00:00:00.004+00)' AS inside, count(*) FROM ids GROUP BY 1 ORDER BY 1;
-SELECT 1::bigint <@ '[1,5)';
-DROP FUNCTION differ_when_known;
+-- texts without a type are a period, or its bounds; days are written as dates
+SELECT snowflake_in(id, '[2020-01-01 00:00:00.003+00,2020-01-01 00:00:00.004+00)') AS inside, count(*) FROM ids GROUP BY 1 ORDER BY 1;
+SELECT snowflake_in(id, '2020-01-01 00:00:00.003+00', '2020-01-01 00:00:00.004+00') AS inside, count(*) FROM ids GROUP BY 1 ORDER BY 1;
+SELECT snowflake_in(id, date '2020-01-01', date '2020-01-02') AS inside, count(*) FROM ids GROUP BY 1 ORDER BY 1;
+SELECT * FROM error_of($$SELECT snowflake_in(1, '[1,5)')$$) \gx
+DROP FUNCTION differ_when_known, different_in_bounds;
 
 -- periods that follow each other do not overlap, wherever they are cut
 SELECT count(*) AS cuts, bool_and(upper(id_range_for(a, b)) = lower(id_range_for(b, c))) AS seamless
@@ -109,18 +220,26 @@ SELECT id_range_for('-infinity', 'infinity') AS everything,
 SELECT 9223372036854775807 <@ id_range_for('2020-01-01+00', 'infinity') AS the_last_id;
 
 -- empty
-SELECT id_range_for('2021-01-01+00', '2021-01-01+00'), id_range_for('empty'::tstzrange),
+SELECT id_range_for('2021-01-01+00', '2021-01-01+00'),
        id_range_for('infinity', 'infinity'), id_range_for('-infinity', '-infinity'),
        id_range_for('2021-01-01 00:00:00.0001+00', '2021-01-01 00:00:00.0009+00');
 
 -- from after to
 SELECT * FROM error_of($$SELECT id_range_for('2021-01-02+00', '2021-01-01+00')$$) \gx
 SELECT * FROM error_of($$SELECT id_range_for('infinity', '-infinity')$$) \gx
-SELECT state, message FROM error_of($$SELECT id_range_for(tstzrange('2021-01-02+00', '2021-01-01+00'))$$);
+SELECT statement, e.state, e.message FROM unnest(ARRAY[
+    $$snowflake_in(1, '2021-01-02', '2021-01-01')$$, $$snowflake_in(1, now(), now() - interval '1 s')$$,
+    $$snowflake_in(trunc(random())::bigint, now(), now() - interval '1 s')$$,
+    $$snowflake_first_id('2021-01-02', '2021-01-01')$$, $$snowflake_last_id('2021-01-02', '2021-01-01')$$,
+    $$snowflake_in(1, tstzrange('2021-01-02', '2021-01-01'))$$]) statement, error_of('SELECT ' || statement) e;
 
 -- NULL in, NULL out
-SELECT id_range_for(NULL::timestamptz) IS NULL AS r1, id_range_for(NULL::tstzrange) IS NULL AS r2,
-       id_range_for(NULL, now()) IS NULL AS r3, id_range_for(now(), NULL) IS NULL AS r4;
+SELECT num_nulls(id_range_for(NULL), id_range_for(NULL::timestamptz), id_range_for(NULL::date), id_range_for(NULL::text),
+                 id_range_for(NULL, now()), id_range_for(now(), NULL),
+                 snowflake_in(NULL, now(), now()), snowflake_in(1, NULL, now()), snowflake_in(1, now(), NULL),
+                 snowflake_in(NULL, '[,)'), snowflake_in(1, NULL),
+                 snowflake_first_id(NULL), snowflake_first_id(NULL, now()), snowflake_first_id(now(), NULL),
+                 snowflake_last_id(NULL), snowflake_last_id(NULL, now()), snowflake_last_id(now(), NULL)) AS nulls;
 
 -- what was drawn in a period is found by the primary key
 CREATE TABLE events (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);

@@ -11,7 +11,11 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/datetime.h"
 #include "utils/rangetypes.h"
+#include "utils/timestamp.h"
 #include "utils/typcache.h"
 
 #include "clock.h"
@@ -21,10 +25,14 @@
 
 PG_FUNCTION_INFO_V1(id_range_for_instant);
 PG_FUNCTION_INFO_V1(id_range_for_bounds);
-PG_FUNCTION_INFO_V1(id_range_for_period);
+PG_FUNCTION_INFO_V1(id_range_for_day);
+PG_FUNCTION_INFO_V1(id_range_for_text);
 PG_FUNCTION_INFO_V1(snowflake_in);
+PG_FUNCTION_INFO_V1(snowflake_in_bounds);
 PG_FUNCTION_INFO_V1(snowflake_first_id);
+PG_FUNCTION_INFO_V1(snowflake_first_id_bounds);
 PG_FUNCTION_INFO_V1(snowflake_last_id);
+PG_FUNCTION_INFO_V1(snowflake_last_id_bounds);
 
 void
 ids_require_order(const char *hint)
@@ -73,6 +81,13 @@ unit_after(TimestampTz ts)
 	return layout_unit_floor(&snowflake_layout, clock_since_epoch(ts)) + 1;
 }
 
+IdRange
+ids_between(TimestampTz from, TimestampTz to)
+{
+	period_require_order(from, to);
+	return ids_of_units(unit_from(from), unit_from(to));
+}
+
 /* where the IDs of a period begin at a bound of it, or end */
 static int64
 unit_at(RangeBound bound)
@@ -115,26 +130,115 @@ make_id_range(IdRange ids)
 										 &lower, &upper, ids_empty(ids), NULL));
 }
 
+static IdRange
+ids_of_instant(TimestampTz ts)
+{
+	int64		unit = layout_unit_floor(&snowflake_layout,
+										 clock_since_epoch(ts));
+
+	return ids_of_units(unit, unit + 1);
+}
+
 /* id_range_for(ts): the time unit that holds an instant */
 Datum
 id_range_for_instant(PG_FUNCTION_ARGS)
 {
-	int64		unit = layout_unit_floor(&snowflake_layout,
-										 clock_since_epoch(PG_GETARG_TIMESTAMPTZ(0)));
-
-	PG_RETURN_DATUM(make_id_range(ids_of_units(unit, unit + 1)));
+	PG_RETURN_DATUM(make_id_range(ids_of_instant(PG_GETARG_TIMESTAMPTZ(0))));
 }
 
 /* id_range_for(from_ts, to_ts): [from_ts, to_ts) */
 Datum
 id_range_for_bounds(PG_FUNCTION_ARGS)
 {
-	TimestampTz from = PG_GETARG_TIMESTAMPTZ(0);
-	TimestampTz to = PG_GETARG_TIMESTAMPTZ(1);
+	PG_RETURN_DATUM(make_id_range(ids_between(PG_GETARG_TIMESTAMPTZ(0),
+											  PG_GETARG_TIMESTAMPTZ(1))));
+}
 
-	period_require_order(from, to);
-	PG_RETURN_DATUM(make_id_range(ids_of_units(unit_from(from),
-											   unit_from(to))));
+/* the midnight with which a day begins in the session's time zone */
+static TimestampTz
+midnight(DateADT day)
+{
+	return DatumGetTimestampTz(DirectFunctionCall1(date_timestamptz,
+												   DateADTGetDatum(day)));
+}
+
+/*
+ * id_range_for(day): from one midnight to the next.  Infinity is no day, and
+ * has no IDs, as the instant has none.
+ */
+Datum
+id_range_for_day(PG_FUNCTION_ARGS)
+{
+	DateADT		day = PG_GETARG_DATEADT(0);
+	TimestampTz from = midnight(day);
+	TimestampTz to = DT_NOEND;
+
+	if (DATE_NOT_FINITE(day))
+		PG_RETURN_DATUM(make_id_range(ids_of_instant(from)));
+
+	/* after the last day that a timestamptz can be of, there is no next one */
+	if (day + 1 < TIMESTAMP_END_JULIAN - POSTGRES_EPOCH_JDATE)
+		to = midnight(day + 1);
+	PG_RETURN_DATUM(make_id_range(ids_between(from, to)));
+}
+
+/*
+ * If a text that the server reads as an instant has a date and no time of day,
+ * get the end of that day.
+ *
+ * The server's parser takes each field once.  So a time of day can be added to
+ * such a text, and to no other: not to "now", "epoch" or "infinity", which are
+ * instants, but to "today", and to a date with a time zone.  24:00 is the next
+ * midnight in the zone of the text, or in that of the session, whatever hours
+ * the day has.
+ */
+static bool
+text_end_of_day(const char *str, TimestampTz *end)
+{
+	char		day_end[] = "24:00";
+	char		workbuf[MAXDATELEN + MAXDATEFIELDS];
+	char	   *field[MAXDATEFIELDS + 1];
+	int			ftype[MAXDATEFIELDS + 1];
+	int			nf;
+	int			dtype;
+	struct pg_tm tm;
+	fsec_t		fsec;
+	int			tz;
+	DateTimeErrorExtra extra;
+
+	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype,
+					  MAXDATEFIELDS, &nf) != 0)
+		return false;
+	field[nf] = day_end;
+	ftype[nf] = DTK_TIME;
+	nf++;
+	if (DecodeDateTime(field, ftype, nf, &dtype, &tm, &fsec, &tz, &extra) != 0 ||
+		dtype != DTK_DATE)
+		return false;
+
+	/* after the last day that a timestamptz can be of, there is no next one */
+	if (tm2timestamp(&tm, fsec, &tz, end) != 0)
+		*end = DT_NOEND;
+	return true;
+}
+
+/*
+ * id_range_for(text): a day or an instant.  Of all forms the server takes this
+ * one for a literal or a parameter without a type, since it prefers texts.
+ */
+Datum
+id_range_for_text(PG_FUNCTION_ARGS)
+{
+	char	   *str = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	TimestampTz from = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in,
+															   CStringGetDatum(str),
+															   ObjectIdGetDatum(InvalidOid),
+															   Int32GetDatum(-1)));
+	TimestampTz to;
+
+	PG_RETURN_DATUM(make_id_range(text_end_of_day(str, &to) ?
+								  ids_between(from, to) :
+								  ids_of_instant(from)));
 }
 
 /* the IDs of an argument that is a period */
@@ -147,41 +251,75 @@ getarg_period(FunctionCallInfo fcinfo, int argno)
 						 period);
 }
 
-/* id_range_for(period): with the period's own bounds */
-Datum
-id_range_for_period(PG_FUNCTION_ARGS)
+/* and of two that are its bounds */
+static IdRange
+getarg_bounds(FunctionCallInfo fcinfo, int argno)
 {
-	PG_RETURN_DATUM(make_id_range(getarg_period(fcinfo, 0)));
+	return ids_between(PG_GETARG_TIMESTAMPTZ(argno),
+					   PG_GETARG_TIMESTAMPTZ(argno + 1));
 }
 
-/* snowflake_in(id, period), and the operator id <@ period */
+static bool
+ids_contain(IdRange ids, int64 id)
+{
+	return id >= 0 && (uint64) id >= ids.first && (uint64) id < ids.end;
+}
+
+/* snowflake_in(id, period) */
 Datum
 snowflake_in(PG_FUNCTION_ARGS)
 {
-	int64		id = PG_GETARG_INT64(0);
-	IdRange		ids = getarg_period(fcinfo, 1);
+	PG_RETURN_BOOL(ids_contain(getarg_period(fcinfo, 1), PG_GETARG_INT64(0)));
+}
 
-	PG_RETURN_BOOL(id >= 0 &&
-				   (uint64) id >= ids.first && (uint64) id < ids.end);
+/* snowflake_in(id, from_ts, to_ts) */
+Datum
+snowflake_in_bounds(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(ids_contain(getarg_bounds(fcinfo, 1), PG_GETARG_INT64(0)));
 }
 
 /*
- * snowflake_first_id(period), snowflake_last_id(period): what the planner
- * compares with where it does not know the period.  The last one and not the
- * end, which may be no bigint.  With no ID in the period, 0 and -1.
+ * The first and the last ID of a period: what the planner compares with where
+ * it does not know the period.  The last one and not the end, which may be no
+ * bigint.  With no ID in the period, 0 and -1.
  */
+static int64
+first_id(IdRange ids)
+{
+	return ids_empty(ids) ? 0 : (int64) ids.first;
+}
+
+static int64
+last_id(IdRange ids)
+{
+	return ids_empty(ids) ? -1 : (int64) (ids.end - 1);
+}
+
+/* snowflake_first_id(period) */
 Datum
 snowflake_first_id(PG_FUNCTION_ARGS)
 {
-	IdRange		ids = getarg_period(fcinfo, 0);
-
-	PG_RETURN_INT64(ids_empty(ids) ? 0 : (int64) ids.first);
+	PG_RETURN_INT64(first_id(getarg_period(fcinfo, 0)));
 }
 
+/* snowflake_first_id(from_ts, to_ts) */
+Datum
+snowflake_first_id_bounds(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(first_id(getarg_bounds(fcinfo, 0)));
+}
+
+/* snowflake_last_id(period) */
 Datum
 snowflake_last_id(PG_FUNCTION_ARGS)
 {
-	IdRange		ids = getarg_period(fcinfo, 0);
+	PG_RETURN_INT64(last_id(getarg_period(fcinfo, 0)));
+}
 
-	PG_RETURN_INT64(ids_empty(ids) ? -1 : (int64) (ids.end - 1));
+/* snowflake_last_id(from_ts, to_ts) */
+Datum
+snowflake_last_id_bounds(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(last_id(getarg_bounds(fcinfo, 0)));
 }

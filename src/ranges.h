@@ -54,6 +54,9 @@ extern int64 unit_after(TimestampTz ts);
 /* The IDs whose time unit is from "from" to before "to". */
 extern IdRange ids_of_units(int64 from, int64 to);
 
+/* The IDs with a time from "from" to before "to", which is not before it. */
+extern IdRange ids_between(TimestampTz from, TimestampTz to);
+
 /* The IDs of a tstzrange, with its own bounds. */
 extern IdRange ids_of_period(TypeCacheEntry *typcache, const RangeType *period);
 

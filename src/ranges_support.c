@@ -3,14 +3,15 @@
  * ranges_support.c
  *		What the planner is told about the functions: planner support.
  *
- * "id <@ period" is not something an index, a partition or a histogram knows.
- * So the planner is given in its place what they all know,
+ * "snowflake_in(id, period)" is not something an index, a partition or a
+ * histogram knows.  So the planner is given in its place what they all know,
  *
  *		id >= first AND id < end		where the period is known,
  *		id >= snowflake_first_id(period) AND id <= snowflake_last_id(period)
  *										where it is not yet,
  *
- * and from there on plans it like any such condition.
+ * and from there on plans it like any such condition.  A period is a tstzrange,
+ * or two instants.
  *
  * The functions that read the epoch and the layout are STABLE, but where the
  * library is preloaded these do not change in a running server, so no plan
@@ -40,6 +41,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 #include "utils/typcache.h"
 
 #include "ranges.h"
@@ -72,16 +74,30 @@ id_constant(uint64 id)
 							  FLOAT8PASSBYVAL);
 }
 
+/* the IDs of a period that is all constants */
+static IdRange
+ids_of_constants(List *period)
+{
+	Datum		first = ((Const *) linitial(period))->constvalue;
+	RangeType  *range;
+
+	if (list_length(period) == 2)
+		return ids_between(DatumGetTimestampTz(first),
+						   DatumGetTimestampTz(((Const *) lsecond(period))->constvalue));
+
+	range = DatumGetRangeTypeP(first);
+	return ids_of_period(lookup_type_cache(RangeTypeGetOid(range),
+										   TYPECACHE_RANGE_INFO),
+						 range);
+}
+
 /*
- * id <@ period for a known period.  It is NULL for an id that is, also where
- * it is false for all others.
+ * snowflake_in() for known IDs.  It is NULL for an id that is, also where it is
+ * false for all others.
  */
 static Expr *
-in_known_period(Expr *id, const RangeType *period)
+in_known_ids(Expr *id, IdRange ids)
 {
-	IdRange		ids = ids_of_period(lookup_type_cache(RangeTypeGetOid(period),
-													  TYPECACHE_RANGE_INFO),
-									period);
 	Expr	   *from;
 
 	if (ids_empty(ids))
@@ -106,21 +122,25 @@ in_known_period(Expr *id, const RangeType *period)
 
 /*
  * Call one of the functions beside snowflake_in(), in whatever schema the
- * extension is.
+ * extension is, with the same kind of period.
  */
 static Expr *
-call_with_period(Oid beside, const char *name, Expr *period)
+call_with_period(Oid beside, const char *name, List *period)
 {
-	Oid			argtype = TSTZRANGEOID;
-	Oid			funcid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-										 CStringGetDatum(name),
-										 PointerGetDatum(buildoidvector(&argtype, 1)),
-										 ObjectIdGetDatum(get_func_namespace(beside)));
+	Oid		   *argtypes;
+	int			nargs;
+	oidvector  *periodtypes;
+	Oid			funcid;
 
+	get_func_signature(beside, &argtypes, &nargs);
+	periodtypes = buildoidvector(argtypes + 1, nargs - 1);
+	funcid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+							 CStringGetDatum(name),
+							 PointerGetDatum(periodtypes),
+							 ObjectIdGetDatum(get_func_namespace(beside)));
 	if (!OidIsValid(funcid))
-		elog(ERROR, "missing function %s(tstzrange)", name);
-	return (Expr *) makeFuncExpr(funcid, INT8OID,
-								 list_make1(copyObject(period)),
+		elog(ERROR, "missing function %s beside function %u", name, beside);
+	return (Expr *) makeFuncExpr(funcid, INT8OID, copyObject(period),
 								 InvalidOid, InvalidOid,
 								 COERCE_EXPLICIT_CALL);
 }
@@ -143,24 +163,35 @@ may_be_doubled(PlannerInfo *root, Expr *expr)
 	return cost.startup + cost.per_tuple <= 10 * cpu_operator_cost;
 }
 
-/* snowflake_in(id, period) in other words, or NULL to leave it */
+/* snowflake_in() in other words, or NULL to leave it */
 static Expr *
 simplify_in(PlannerInfo *root, FuncExpr *call)
 {
 	Expr	   *id = linitial(call->args);
-	Expr	   *period = lsecond(call->args);
+	List	   *period = list_copy_tail(call->args, 1);
+	bool		known = snowflake_settings_fixed;
+	ListCell   *lc;
 
 	if (!may_be_doubled(root, id))
 		return NULL;
+	foreach(lc, period)
+	{
+		Expr	   *arg = lfirst(lc);
 
-	/* a NULL is the server's to simplify: the function is STRICT */
-	if (IsA(period, Const) && ((Const *) period)->constisnull)
-		return NULL;
-	if (IsA(period, Const) && snowflake_settings_fixed)
-		return in_known_period(id, DatumGetRangeTypeP(((Const *) period)->constvalue));
+		/* a NULL is the server's to simplify: the function is STRICT */
+		if (IsA(arg, Const) && ((Const *) arg)->constisnull)
+			return NULL;
+		if (!IsA(arg, Const))
+			known = false;
+	}
+	if (known)
+		return in_known_ids(id, ids_of_constants(period));
 
-	if (!may_be_doubled(root, period))
-		return NULL;
+	foreach(lc, period)
+	{
+		if (!may_be_doubled(root, lfirst(lc)))
+			return NULL;
+	}
 	return make_andclause(list_make2(compare_id(id, BTGreaterEqualStrategyNumber,
 												call_with_period(call->funcid,
 																 "snowflake_first_id",
@@ -171,7 +202,7 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 																 period))));
 }
 
-/* Planner support for snowflake_in(), and so for <@. */
+/* Planner support for snowflake_in(). */
 Datum
 snowflake_in_support(PG_FUNCTION_ARGS)
 {

@@ -241,7 +241,8 @@ like(slurp_file($node->logfile, $offset),
 # where the time is not the highest field, a period is no range
 restart_with("snowflake.layout = 'node:5 worker:5 time:41 sequence:12'");
 foreach my $call ("id_range_for(now())", "id_range_for(now(), now())",
-	"id_range_for(tstzrange(now(), NULL))")
+	"id_range_for('today')", "id_range_for(current_date)", "snowflake_first_id(tstzrange(now(), NULL))",
+	"snowflake_in(1, now(), now())")
 {
 	$error = error_of("SELECT $call");
 	like($error, qr/ERROR:  55000: snowflake IDs of this server do not sort by time/, $call);

@@ -1,6 +1,7 @@
-# What the planner makes of "id <@ period": the plan of the condition on bigint
-# that a person would write.  Both forms of each query are explained and run,
-# and their plans compared node by node.
+# What the planner makes of snowflake_in(): the plan of the condition on bigint
+# that a person would write.  Both are explained and run, and their plans
+# compared node by node.  A query with snowflake_in(id, tstzrange(a, b)) is
+# compared once more with snowflake_in(id, a, b) in its place.
 
 use strict;
 use warnings FATAL => 'all';
@@ -60,13 +61,25 @@ my $by_hand = "id >= $lo AND id < $hi";
 my $last_hour = "tstzrange(now() - interval '1 hour', now())";
 my $params = 'tstzrange($1, $2)';
 
+# tstzrange(a, b), as two instants
+my $arg = qr/(?:[^,()]|\([^()]*\))+/;
+my $two_args = qr/\btstzrange\(($arg), ($arg)\)/;
+sub instants
+{
+	my ($from, $to) = @_;
+
+	return ($from =~ s/^NULL$/'-infinity'/r) . ', ' . ($to =~ s/^NULL$/'infinity'/r);
+}
+
 # the hand-written form where the bounds come from a period that is not known
 # to the planner
 sub bounds_of
 {
-	my ($period, $id) = @_;
-	$id //= 'id';
-	return "$id >= lower(id_range_for($period)) AND $id < upper(id_range_for($period))";
+	my ($period) = @_;
+
+	return "id >= snowflake_first_id($period) AND id <= snowflake_last_id($period)" unless $period =~ /^$two_args$/;
+	my $range = 'id_range_for(' . instants($1, $2) . ')';
+	return "id >= lower($range) AND id < upper($range)";
 }
 
 # The plans of statements, for which now() is the same; with what came out when
@@ -102,10 +115,12 @@ sub nodes
 	delete @node{ 'Peak Memory Usage', 'Heap Fetches', 'Index Searches' };
 	for (values %node)
 	{
-		# the two names of a bound that is not known when planned
+		# the names of a bound that is not known when planned
 		s/lower\(id_range_for\(/first((/g;
 		s/< upper\(id_range_for\(/<= last((/g;
 		s/snowflake_(first|last)_id\(/$1((/g;
+		s/((?:first|last)\(\()tstzrange/$1/g;
+		s/(?:NULL|'-?infinity')::timestamp/open::timestamp/g;
 		tr/()//d unless $shape{known};
 		s/ AND \S+ <= last.*// if $shape{open};
 	}
@@ -119,6 +134,16 @@ sub nodes
 # First planned only, since running a statement may change what the next one
 # costs, then run.
 sub same_plan
+{
+	my ($name, $ours, $hand, %shape) = @_;
+
+	compare_plans($name, $ours, $hand, %shape);
+	compare_plans("$name, two instants", $ours, $hand, %shape)
+	  if $ours =~ s/\bsnowflake_in\(id, $two_args\)/'snowflake_in(id, ' . instants($1, $2) . ')'/ge;
+	return;
+}
+
+sub compare_plans
 {
 	my ($name, $ours, $hand, %shape) = @_;
 	my @same;
@@ -165,111 +190,107 @@ my @two_times = (types => '(timestamptz, timestamptz)', execute => "('$from', '$
 # A period that is known when planned: everything is the same, costs too.
 #
 same_plan('index scan',
-	"SELECT * FROM event WHERE id <@ $known",
-	"SELECT * FROM event WHERE $by_hand",
-	known => 1, has => [$index_scan, 'Actual Rows=120', "Index Cond=.*id >= '$lo'.*id < '$hi'"]);
-same_plan('the function',
 	"SELECT * FROM event WHERE snowflake_in(id, $known)",
 	"SELECT * FROM event WHERE $by_hand",
-	known => 1, has => [$index_scan]);
+	known => 1, has => [$index_scan, 'Actual Rows=120', "Index Cond=.*id >= '$lo'.*id < '$hi'"]);
 same_plan('index-only scan',
-	"SELECT count(*) FROM event WHERE id <@ $known",
+	"SELECT count(*) FROM event WHERE snowflake_in(id, $known)",
 	"SELECT count(*) FROM event WHERE $by_hand",
 	known => 1, has => ['Node Type=Index Only Scan']);
 same_plan('most of the table',
-	"SELECT * FROM event WHERE id <@ tstzrange('2020-01-01', '$to')",
+	"SELECT * FROM event WHERE snowflake_in(id, tstzrange('2020-01-01', '$to'))",
 	"SELECT * FROM event WHERE id >= 0::bigint AND id < $hi",
 	known => 1, has => ['Node Type=Seq Scan', 'Filter=']);
 same_plan('one partition',
-	"SELECT * FROM part WHERE id <@ $known",
+	"SELECT * FROM part WHERE snowflake_in(id, $known)",
 	"SELECT * FROM part WHERE $by_hand",
 	known => 1, has => [$index_scan, 'Relation Name=part_1'], lacks => ['Append']);
 same_plan('some partitions',
-	"SELECT * FROM part WHERE id <@ tstzrange('$two_days', '$to')",
+	"SELECT * FROM part WHERE snowflake_in(id, tstzrange('$two_days', '$to'))",
 	"SELECT * FROM part WHERE id >= $two_days_lo AND id < $hi",
 	known => 1, has => ['Node Type=Append', 'Actual Rows=2280']);
 same_plan('inclusive and exclusive bounds',
-	"SELECT * FROM event WHERE id <@ tstzrange('$from', '$to', '(]')",
+	"SELECT * FROM event WHERE snowflake_in(id, tstzrange('$from', '$to', '(]'))",
 	"SELECT * FROM event WHERE id >= $lo + (1::bigint << 22) AND id < $hi + (1::bigint << 22)",
 	known => 1, has => [$index_scan, 'Actual Rows=12[01]']);
 same_plan('no lower bound',
-	"SELECT * FROM part WHERE id <@ tstzrange(NULL, '$two_days')",
+	"SELECT * FROM part WHERE snowflake_in(id, tstzrange(NULL, '$two_days'))",
 	"SELECT * FROM part WHERE id >= 0::bigint AND id < $two_days_lo",
 	known => 1);
 same_plan('no upper bound',
-	"SELECT * FROM part WHERE id <@ tstzrange('$to', NULL)",
+	"SELECT * FROM part WHERE snowflake_in(id, tstzrange('$to', NULL))",
 	"SELECT * FROM part WHERE id >= $hi",
 	known => 1, lacks => ['id <']);
 same_plan('infinity',
-	"SELECT * FROM part WHERE id <@ tstzrange('$to', 'infinity')",
+	"SELECT * FROM part WHERE snowflake_in(id, tstzrange('$to', 'infinity'))",
 	"SELECT * FROM part WHERE id >= $hi",
 	known => 1, lacks => ['id <']);
 same_plan('no bound at all',
-	'SELECT count(*) FROM event WHERE id <@ tstzrange(NULL, NULL)',
+	'SELECT count(*) FROM event WHERE snowflake_in(id, tstzrange(NULL, NULL))',
 	'SELECT count(*) FROM event WHERE id >= 0::bigint',
 	known => 1);
 same_plan('empty',
-	"SELECT * FROM part WHERE id <@ tstzrange 'empty'",
+	"SELECT * FROM part WHERE snowflake_in(id, tstzrange 'empty')",
 	"SELECT * FROM part WHERE id >= lower(int8range 'empty') AND id < upper(int8range 'empty')",
 	known => 1, has => ['Node Type=Result', 'One-Time Filter=false']);
 same_plan('no time unit in it',
-	"SELECT * FROM event WHERE id <@ tstzrange('2026-01-01 00:00:00.0001', '2026-01-01 00:00:00.0009')",
+	"SELECT * FROM event WHERE snowflake_in(id, tstzrange('2026-01-01 00:00:00.0001', '2026-01-01 00:00:00.0009'))",
 	"SELECT * FROM event WHERE id >= lower(int8range 'empty') AND id < upper(int8range 'empty')",
 	known => 1, has => ['Node Type=Result', 'One-Time Filter=false']);
 same_plan('NULL',
-	'SELECT * FROM part WHERE id <@ NULL::tstzrange',
+	'SELECT * FROM part WHERE snowflake_in(id, NULL::tstzrange)',
 	'SELECT * FROM part WHERE id >= NULL AND id < NULL',
 	known => 1, has => ['Node Type=Result', 'One-Time Filter=false']);
 same_plan('newest first',
-	"SELECT * FROM part WHERE id <@ tstzrange('$two_days', '$to') ORDER BY id DESC LIMIT 10",
+	"SELECT * FROM part WHERE snowflake_in(id, tstzrange('$two_days', '$to')) ORDER BY id DESC LIMIT 10",
 	"SELECT * FROM part WHERE id >= $two_days_lo AND id < $hi ORDER BY id DESC LIMIT 10",
 	known => 1, has => ['Scan Direction=Backward'], lacks => ['Sort']);
 same_plan('second column of an index',
-	"SELECT id FROM event WHERE tenant = 7 AND id <@ tstzrange('$two_days', '$to')",
+	"SELECT id FROM event WHERE tenant = 7 AND snowflake_in(id, tstzrange('$two_days', '$to'))",
 	"SELECT id FROM event WHERE tenant = 7 AND id >= $two_days_lo AND id < $hi",
 	known => 1, has => ['Index Name=event_tenant', 'Index Cond=.*tenant = 7.*id >=.*id <']);
 same_plan('one of two periods',
-	"SELECT * FROM event WHERE id <@ $known OR id <@ tstzrange('2021-01-01', '2021-01-02')",
+	"SELECT * FROM event WHERE snowflake_in(id, $known) OR snowflake_in(id, tstzrange('2021-01-01', '2021-01-02'))",
 	"SELECT * FROM event WHERE ($by_hand) OR (id >= lower(id_range_for('2021-01-01', '2021-01-02')) AND id < upper(id_range_for('2021-01-01', '2021-01-02')))",
 	known => 1, has => ['Node Type=BitmapOr']);
 same_plan('not in a period',
-	"SELECT * FROM part WHERE NOT id <@ tstzrange('2020-01-01', '$to')",
+	"SELECT * FROM part WHERE NOT snowflake_in(id, tstzrange('2020-01-01', '$to'))",
 	"SELECT * FROM part WHERE NOT (id >= 0::bigint AND id < $hi)",
 	known => 1, has => ['Node Type=Append']);
 same_plan('a view',
-	"SELECT tenant, count(*) FROM part_view WHERE id <@ $known GROUP BY tenant",
+	"SELECT tenant, count(*) FROM part_view WHERE snowflake_in(id, $known) GROUP BY tenant",
 	"SELECT tenant, count(*) FROM part_view WHERE $by_hand GROUP BY tenant",
 	known => 1, has => ['Relation Name=part_1'], lacks => ['Append']);
 same_plan('a subquery',
-	"SELECT * FROM tag WHERE tag = 1 AND event_id IN (SELECT id FROM part WHERE id <@ $known)",
+	"SELECT * FROM tag WHERE tag = 1 AND event_id IN (SELECT id FROM part WHERE snowflake_in(id, $known))",
 	"SELECT * FROM tag WHERE tag = 1 AND event_id IN (SELECT id FROM part WHERE $by_hand)",
 	known => 1, has => ['Relation Name=part_1']);
 same_plan('join',
-	"SELECT * FROM event JOIN tag ON event_id = id WHERE id <@ $known",
+	"SELECT * FROM event JOIN tag ON event_id = id WHERE snowflake_in(id, $known)",
 	"SELECT * FROM event JOIN tag ON event_id = id WHERE $by_hand",
 	known => 1, has => ['Index Name=event_pkey']);
 same_plan('outer join',
-	"SELECT * FROM tag LEFT JOIN event ON event_id = id AND id <@ $known",
+	"SELECT * FROM tag LEFT JOIN event ON event_id = id AND snowflake_in(id, $known)",
 	"SELECT * FROM tag LEFT JOIN event ON event_id = id AND $by_hand",
 	known => 1, has => ['Join Type=(Left|Right)', 'Index Name=event_pkey']);
 same_plan('UNION ALL',
-	"SELECT * FROM (SELECT id FROM event UNION ALL SELECT event_id FROM tag) u WHERE id <@ $known",
+	"SELECT * FROM (SELECT id FROM event UNION ALL SELECT event_id FROM tag) u WHERE snowflake_in(id, $known)",
 	"SELECT * FROM (SELECT id FROM event UNION ALL SELECT event_id FROM tag) u WHERE $by_hand",
 	known => 1, has => ['Index Name=tag_event']);
 same_plan('DELETE',
-	"DELETE FROM part WHERE id <@ $known",
+	"DELETE FROM part WHERE snowflake_in(id, $known)",
 	"DELETE FROM part WHERE $by_hand",
 	known => 1, has => ['Operation=Delete', $index_scan], lacks => ['Append']);
 same_plan('UPDATE',
-	"UPDATE part SET note = 'x' WHERE id <@ $known RETURNING id",
+	"UPDATE part SET note = 'x' WHERE snowflake_in(id, $known) RETURNING id",
 	"UPDATE part SET note = 'x' WHERE $by_hand RETURNING id",
 	known => 1, has => ['Operation=Update', $index_scan], lacks => ['Append']);
 same_plan('MERGE',
-	"MERGE INTO event USING (SELECT * FROM part WHERE id <@ $known) p ON p.id = event.id WHEN MATCHED THEN UPDATE SET note = p.note",
+	"MERGE INTO event USING (SELECT * FROM part WHERE snowflake_in(id, $known)) p ON p.id = event.id WHEN MATCHED THEN UPDATE SET note = p.note",
 	"MERGE INTO event USING (SELECT * FROM part WHERE $by_hand) p ON p.id = event.id WHEN MATCHED THEN UPDATE SET note = p.note",
 	known => 1, lacks => ['Append']);
 same_plan('parallel workers',
-	"SELECT count(note) FROM event WHERE id <@ tstzrange('2020-01-01', '$to')",
+	"SELECT count(note) FROM event WHERE snowflake_in(id, tstzrange('2020-01-01', '$to'))",
 	"SELECT count(note) FROM event WHERE id >= 0::bigint AND id < $hi",
 	set => [
 		'max_parallel_workers_per_gather = 2', 'parallel_setup_cost = 0',
@@ -277,7 +298,7 @@ same_plan('parallel workers',
 		'parallel_leader_participation = off'],
 	has => ['Node Type=Gather']);
 same_plan('parameters, planned for their values',
-	"SELECT * FROM part WHERE id <@ $params",
+	"SELECT * FROM part WHERE snowflake_in(id, $params)",
 	"SELECT * FROM part WHERE $by_hand AND \$1 < \$2",
 	@two_times, set => ['plan_cache_mode = force_custom_plan'],
 	known => 1, has => [$index_scan], lacks => ['Append']);
@@ -289,19 +310,19 @@ $node->safe_psql('postgres', <<SQL);
 CREATE TABLE proof (id bigint CHECK (id >= $two_days_lo), n int);
 INSERT INTO proof SELECT id, 1 FROM event WHERE id >= $two_days_lo;
 CREATE INDEX proof_part ON proof (n) WHERE id >= $two_days_lo AND id < $hi;
-CREATE TABLE check_of_ours (id bigint CHECK (id <@ tstzrange('$two_days', NULL)));
+CREATE TABLE check_of_ours (id bigint CHECK (snowflake_in(id, tstzrange('$two_days', NULL))));
 ANALYZE proof;
 SQL
 same_plan('partial index',
-	"SELECT n FROM proof WHERE n = 2 AND id <@ $known",
+	"SELECT n FROM proof WHERE n = 2 AND snowflake_in(id, $known)",
 	"SELECT n FROM proof WHERE n = 2 AND $by_hand",
 	known => 1, has => ['Index Name=proof_part']);
 same_plan('constraint',
-	"SELECT * FROM proof WHERE id <@ tstzrange('2021-01-01', '2022-01-01')",
+	"SELECT * FROM proof WHERE snowflake_in(id, tstzrange('2021-01-01', '2022-01-01'))",
 	"SELECT * FROM proof WHERE id >= lower(id_range_for('2021-01-01', '2022-01-01')) AND id < upper(id_range_for('2021-01-01', '2022-01-01'))",
 	known => 1, set => ['constraint_exclusion = on'], has => ['One-Time Filter=false']);
 same_plan('constraint that is a period itself',
-	"SELECT * FROM check_of_ours WHERE id <@ tstzrange('2021-01-01', '2022-01-01')",
+	"SELECT * FROM check_of_ours WHERE snowflake_in(id, tstzrange('2021-01-01', '2022-01-01'))",
 	"SELECT * FROM check_of_ours WHERE id >= lower(id_range_for('2021-01-01', '2022-01-01')) AND id < upper(id_range_for('2021-01-01', '2022-01-01'))",
 	known => 1, set => ['constraint_exclusion = on'], has => ['One-Time Filter=false']);
 
@@ -310,63 +331,63 @@ same_plan('constraint that is a period itself',
 # same.
 #
 same_plan('the last hour',
-	"SELECT * FROM event WHERE id <@ $last_hour",
+	"SELECT * FROM event WHERE snowflake_in(id, $last_hour)",
 	'SELECT * FROM event WHERE ' . bounds_of($last_hour),
 	has => [$index_scan, 'Index Cond=.*id >= first.*id <= last', 'Actual Rows=[56]']);
 same_plan('the last hour of a partitioned table',
-	"SELECT * FROM part WHERE id <@ $last_hour",
+	"SELECT * FROM part WHERE snowflake_in(id, $last_hour)",
 	'SELECT * FROM part WHERE ' . bounds_of($last_hour),
 	has => ['Subplans Removed=(19|20)']);
 same_plan('from an hour ago',
-	"SELECT * FROM part WHERE id <@ tstzrange(now() - interval '1 hour', NULL)",
-	"SELECT * FROM part WHERE id >= lower(id_range_for(tstzrange(now() - interval '1 hour', NULL)))",
+	"SELECT * FROM part WHERE snowflake_in(id, tstzrange(now() - interval '1 hour', NULL))",
+	"SELECT * FROM part WHERE id >= lower(id_range_for(now() - interval '1 hour', 'infinity'))",
 	open => 1, has => ['Subplans Removed=(19|20)']);
 same_plan('DELETE before a time',
-	"DELETE FROM part WHERE id <@ tstzrange(NULL, now() - interval '19 days 20 hours')",
+	"DELETE FROM part WHERE snowflake_in(id, tstzrange(NULL, now() - interval '19 days 20 hours'))",
 	'DELETE FROM part WHERE ' . bounds_of("tstzrange(NULL, now() - interval '19 days 20 hours')"),
 	has => ['Operation=Delete', 'Subplans Removed=']);
 same_plan('parameters, generic plan',
-	"SELECT * FROM part WHERE id <@ $params",
+	"SELECT * FROM part WHERE snowflake_in(id, $params)",
 	'SELECT * FROM part WHERE ' . bounds_of($params),
 	@generic, @two_times, has => ['Subplans Removed=20', 'Actual Rows=120']);
 same_plan('a period as parameter, generic plan',
-	'SELECT * FROM part WHERE id <@ $1',
+	'SELECT * FROM part WHERE snowflake_in(id, $1)',
 	'SELECT * FROM part WHERE ' . bounds_of('$1'),
 	@generic, types => '(tstzrange)', execute => "($known)",
 	has => ['Subplans Removed=20', 'Actual Rows=120']);
 foreach my $nothing (q('empty'), 'NULL')
 {
 	same_plan("$nothing as parameter, generic plan",
-		'SELECT * FROM part WHERE id <@ $1',
+		'SELECT * FROM part WHERE snowflake_in(id, $1)',
 		'SELECT * FROM part WHERE ' . bounds_of('$1'),
 		@generic, types => '(tstzrange)', execute => "($nothing)",
 		has => ['Subplans Removed=21', 'Actual Rows=0']);
 }
 same_plan('UPDATE, generic plan',
-	"UPDATE part SET note = 'x' WHERE id <@ $params",
+	"UPDATE part SET note = 'x' WHERE snowflake_in(id, $params)",
 	"UPDATE part SET note = 'x' WHERE " . bounds_of($params),
 	@generic, @two_times, has => ['Operation=Update', 'Subplans Removed=20']);
 same_plan('index-only scan, generic plan',
-	"SELECT count(*) FROM event WHERE id <@ $params",
+	"SELECT count(*) FROM event WHERE snowflake_in(id, $params)",
 	'SELECT count(*) FROM event WHERE ' . bounds_of($params),
 	@generic, @two_times, has => ['Node Type=Index Only Scan']);
 same_plan('join with periods',
-	'SELECT * FROM shift JOIN event ON id <@ period',
+	'SELECT * FROM shift JOIN event ON snowflake_in(id, period)',
 	'SELECT * FROM shift JOIN event ON ' . bounds_of('period'),
 	set => ['enable_memoize = off'],
 	has => ['Node Type=Nested Loop', 'Index Cond=.*id >= first.*id <= last', 'Actual Loops=3']);
 same_plan('join of a partitioned table with periods',
-	"SELECT * FROM shift JOIN part ON id <@ period WHERE name = 'night'",
+	"SELECT * FROM shift JOIN part ON snowflake_in(id, period) WHERE name = 'night'",
 	'SELECT * FROM shift JOIN part ON ' . bounds_of('period') . " WHERE name = 'night'",
 	has => ['Node Type=Nested Loop', 'Actual Loops=0']);
 same_plan('LATERAL',
-	'SELECT name, n FROM shift, LATERAL (SELECT count(*) AS n FROM event WHERE id <@ period) c',
+	'SELECT name, n FROM shift, LATERAL (SELECT count(*) AS n FROM event WHERE snowflake_in(id, period)) c',
 	'SELECT name, n FROM shift, LATERAL (SELECT count(*) AS n FROM event WHERE '
 	  . bounds_of('period') . ') c',
 	set => ['enable_memoize = off'],
 	has => ['Index Cond=.*id >= first.*id <= last']);
 same_plan('a period from a subquery',
-	"SELECT * FROM part WHERE id <@ (SELECT period FROM shift WHERE name = 'night')",
+	"SELECT * FROM part WHERE snowflake_in(id, (SELECT period FROM shift WHERE name = 'night'))",
 	'SELECT * FROM part WHERE ' . bounds_of("(SELECT period FROM shift WHERE name = 'night')"),
 	has => ['Subplan Name=InitPlan', 'Actual Loops=0', 'Actual Rows=[56][0-9]']);
 
@@ -391,12 +412,29 @@ sub conditions
 	} nodes(plans_of([ $_[0] ], 'COSTS OFF'));
 }
 
-like(conditions("SELECT FROM shift WHERE snowflake_nextval() <@ period"),
-	qr/<@/, 'a volatile ID is not evaluated twice');
-like(conditions("SELECT FROM event WHERE id <@ tstzrange(clock_timestamp() - interval '1 hour', NULL)"),
-	qr/<@/, 'nor a volatile period');
-like(conditions("SELECT FROM shift s WHERE 911580412239806465 <@ (SELECT t.period FROM shift t WHERE t.name = s.name)"),
-	qr/<@/, 'nor a correlated subquery');
+like(conditions("SELECT FROM shift WHERE snowflake_in(snowflake_nextval(), period)"),
+	qr/snowflake_in/, 'a volatile ID is not evaluated twice');
+like(conditions("SELECT FROM event WHERE snowflake_in(id, tstzrange(clock_timestamp() - interval '1 hour', NULL))"),
+	qr/snowflake_in/, 'nor a volatile period');
+like(conditions("SELECT FROM event WHERE snowflake_in(id, now() - interval '1 hour', clock_timestamp())"),
+	qr/snowflake_in/, 'nor a volatile bound');
+like(conditions("SELECT FROM shift s WHERE snowflake_in(911580412239806465, (SELECT t.period FROM shift t WHERE t.name = s.name))"),
+	qr/snowflake_in/, 'nor a correlated subquery');
+
+# A day, by two dates or by a text, begins where the session has its midnight:
+# that is known when the query starts.
+foreach my $condition (
+	"snowflake_in(id, '$from'::timestamptz::date, '$from'::timestamptz::date + 1)",
+	"snowflake_in(id, date '2026-01-01', date '2026-01-02')",
+	"id >= lower(id_range_for('2026-01-01')) AND id < upper(id_range_for('2026-01-01'))",
+	"id >= lower(id_range_for(date '2026-01-01')) AND id < upper(id_range_for(date '2026-01-01'))")
+{
+	my ($plan) = nodes(plans_of([ "SELECT * FROM event WHERE $condition" ], 'COSTS OFF'));
+
+	like($plan->{'Index Cond'}, qr/^id >= first'20.* AND id <= last'20.*/, "by index when the query starts: $condition");
+}
+like(conditions("SELECT * FROM event WHERE snowflake_in(id, '$from', '$to')"),
+	qr/id >= '$lo'::bigint AND .*id < '$hi'::bigint/, 'texts without a type are instants');
 
 # The other forms that docs/time-ranges.md shows.
 like(conditions("SELECT * FROM event WHERE id <@ id_range_for('$from', '$to')"),
@@ -406,13 +444,13 @@ like(conditions("SELECT * FROM event WHERE id <@ id_range_for(now(), now())"),
 	qr/id <@ id_range_for/, 'the range of others is not');
 like(conditions("SELECT * FROM event WHERE id BETWEEN lower(id_range_for('$from', '$to')) AND upper(id_range_for('$from', '$to')) - 1"),
 	qr/id >= '$lo'::bigint AND .*id <= '@{[$hi - 1]}'::bigint/, 'BETWEEN');
-like(conditions("SELECT * FROM event WHERE id <@ tstzrange(snowflake_timestamp($lo), NULL)"),
+like(conditions("SELECT * FROM event WHERE snowflake_in(id, tstzrange(snowflake_timestamp($lo), NULL))"),
 	qr/id >= '$lo'::bigint/, 'the time of a known ID is known');
 like(conditions("SELECT * FROM event WHERE id >= snowflake_compose('$from', 0, 0, 0)"),
 	qr/id >= '$lo'::bigint/, 'so is an ID that is put together');
 
 # What would outlive the settings may not depend on them.
-like(error_of("CREATE INDEX ON event (tenant) WHERE id <@ $known")->{message},
+like(error_of("CREATE INDEX ON event (tenant) WHERE snowflake_in(id, $known)")->{message},
 	qr/functions in index predicate must be marked IMMUTABLE/, 'no index predicate');
 like(error_of("CREATE INDEX ON event ((id_range_for('2026-01-01', '2026-01-02') @> id))")->{message},
 	qr/functions in index expression must be marked IMMUTABLE/, 'no index expression');
@@ -424,14 +462,18 @@ $node->safe_psql('postgres', <<'SQL');
 CREATE SCHEMA elsewhere;
 ALTER EXTENSION snowflake SET SCHEMA elsewhere;
 CREATE FUNCTION public.snowflake_first_id(tstzrange) RETURNS bigint LANGUAGE sql AS 'SELECT 1/0::bigint';
+CREATE FUNCTION public.snowflake_first_id(timestamptz, timestamptz) RETURNS bigint LANGUAGE sql AS 'SELECT 1/0::bigint';
 SQL
-is($node->safe_psql('postgres', <<SQL), 't|t', 'the extension in another schema');
-SELECT found > 0, found = (SELECT count(*) FROM part
-                           WHERE id >= lower(elsewhere.id_range_for($last_hour)) AND id < upper(elsewhere.id_range_for($last_hour)))
-FROM (SELECT count(*) FROM part WHERE id OPERATOR(elsewhere.<@) $last_hour) AS s (found)
+foreach my $period ($last_hour, $last_hour =~ s/$two_args/instants($1, $2)/er)
+{
+	is($node->safe_psql('postgres', <<SQL), 't|t', "the extension in another schema: $period");
+SELECT found > 0, found = (SELECT count(*) FROM part, elsewhere.id_range_for(now() - interval '1 hour', now()) r
+                           WHERE id >= lower(r) AND id < upper(r))
+FROM (SELECT count(*) FROM part WHERE elsewhere.snowflake_in(id, $period)) AS s (found)
 SQL
+}
 $node->safe_psql('postgres', <<'SQL');
-DROP FUNCTION public.snowflake_first_id(tstzrange);
+DROP FUNCTION public.snowflake_first_id(tstzrange), public.snowflake_first_id(timestamptz, timestamptz);
 ALTER EXTENSION snowflake SET SCHEMA public;
 SQL
 
@@ -444,7 +486,7 @@ ALTER TABLE part ENABLE ROW LEVEL SECURITY;
 CREATE POLICY p ON part USING (note LIKE 'note%');
 SQL
 same_plan('row level security',
-	"SELECT * FROM part WHERE id <@ $known",
+	"SELECT * FROM part WHERE snowflake_in(id, $known)",
 	"SELECT * FROM part WHERE $by_hand",
 	known => 1, set => ['ROLE reader'], has => [$index_scan, 'Index Cond'], lacks => ['Append']);
 
@@ -458,22 +500,22 @@ forget_mark($node);
 $node->stop;
 $node->append_conf('postgresql.conf', "snowflake.layout = 'node:10 time:41 sequence:12'");
 $node->start;
-for my $period ($known, $last_hour)
+for my $period ($known, $last_hour, "'$from', '$to'", "now() - interval '1 hour', now()")
 {
-	my $error = error_of("SELECT * FROM event WHERE id <@ $period");
+	my $error = error_of("SELECT * FROM event WHERE snowflake_in(id, $period)");
 
 	is($error->{sqlstate}, '55000', "refused: $period");
 	is($error->{message}, 'snowflake IDs of this server do not sort by time', "says why: $period");
 	is($error->{hint}, 'Compare snowflake_timestamp(id) instead.', "with a hint: $period");
 }
-like(error_of("SELECT 1::bigint <@ period FROM shift")->{message},
+like(error_of("SELECT snowflake_in(1::bigint, period) FROM shift")->{message},
 	qr/do not sort by time/, 'refused for periods of a table');
 
 $node->stop;
 $node->append_conf('postgresql.conf', "snowflake.layout = 'time:31\@1s node:5 sequence:7'");
 $node->start;
 is($node->safe_psql('postgres', <<'SQL'), "0|8796093022208\n0|8796093022207", 'the end of the ID space of a shorter layout');
-SELECT lower(id_range_for(p)), upper(id_range_for(p)) FROM (SELECT tstzrange(NULL, NULL) AS p) x;
+SELECT lower(r), upper(r) FROM id_range_for('-infinity', 'infinity') r;
 SELECT snowflake_first_id(p), snowflake_last_id(p) FROM (SELECT tstzrange(NULL, NULL) AS p) x;
 SQL
 $node->stop;

@@ -183,7 +183,7 @@ CREATE TABLE shop.orders (id bigint PRIMARY KEY DEFAULT ids.snowflake_nextval(),
 SELECT count(*) FROM ids.snowflake_create_partitions('shop.orders', now() - interval '1 day', now() + interval '1 day', '1 day');
 CREATE TABLE shop.item (id shop.order_id PRIMARY KEY, name text, ref bigint REFERENCES shop.orders,
     ts timestamptz GENERATED ALWAYS AS ((ids.snowflake_parse(id, 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00+00')).ts) STORED);
-CREATE VIEW shop.latest AS SELECT * FROM shop.orders WHERE id OPERATOR(ids.<@) tstzrange(now() - interval '1 hour', NULL);
+CREATE VIEW shop.latest AS SELECT * FROM shop.orders WHERE ids.snowflake_in(id, now() - interval '1 hour', 'infinity');
 ALTER VIEW shop.latest ALTER COLUMN id SET DEFAULT ids.snowflake_nextval();
 CREATE FUNCTION shop.order_now(name text, id bigint DEFAULT ids.snowflake_nextval()) RETURNS bigint
 BEGIN ATOMIC

@@ -4,6 +4,7 @@
 import java.math.BigDecimal;
 import java.sql.*;
 import java.time.Instant;
+import java.time.LocalDate;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.time.temporal.ChronoUnit;
@@ -11,7 +12,7 @@ import java.util.*;
 
 public class Jdbc {
     static final String INSERT = "INSERT INTO orders (item) VALUES (?)";
-    static final String IN_PERIOD = "SELECT count(*) FROM orders WHERE id <@ tstzrange(?, ?)";
+    static final String IN_PERIOD = "SELECT count(*) FROM orders WHERE snowflake_in(id, ?, ?)";
 
     public static void main(String[] args) throws SQLException {
         try (Connection conn = DriverManager.getConnection(args[0])) {
@@ -188,9 +189,9 @@ public class Jdbc {
                         wrong++;
                 }
             }
-            check("<@ in a prepared statement finds the rows each time", wrong == 0, wrong);
+            check("snowflake_in() in a prepared statement finds the rows each time", wrong == 0, wrong);
             long prepared = longOf(st, "SELECT count(*) FROM pg_prepared_statements"
-                + " WHERE statement LIKE '%<@%' AND generic_plans > 0"
+                + " WHERE statement LIKE '%snowflake_in%' AND generic_plans > 0"
                 + " OR statement LIKE 'INSERT INTO orders%RETURNING%'");
             check("both were prepared, the query with a generic plan", prepared == 2, prepared);
         }
@@ -203,13 +204,13 @@ public class Jdbc {
         try (Statement st = conn.createStatement();
                 PreparedStatement in = conn.prepareStatement(IN_PERIOD);
                 PreparedStatement range = conn.prepareStatement(
-                    "SELECT lower(r), upper(r) FROM id_range_for(?::timestamptz, ?::timestamptz) AS r");
+                    "SELECT lower(r), upper(r) FROM id_range_for(?, ?) AS r");
                 PreparedStatement between = conn.prepareStatement(
                     "SELECT count(*) FROM orders WHERE id >= ? AND id < ?")) {
             long total = longOf(st, "SELECT count(*) FROM orders");
             in.setObject(1, began);
             in.setObject(2, until);
-            check("<@ finds the rows", longOf(in) == total && total == 4022, total);
+            check("snowflake_in() finds the rows", longOf(in) == total && total == 4022, total);
             in.setObject(1, began.minusDays(1));
             in.setObject(2, began);
             check("and none where there are none", longOf(in) == 0, longOf(in));
@@ -221,6 +222,29 @@ public class Jdbc {
                 between.setLong(2, rs.getLong(2));
             }
             check("id_range_for() finds the rows", longOf(between) == total, longOf(between));
+        }
+
+        // One argument is a day or an instant, whatever sets it.
+        LocalDate day = LocalDate.of(2026, 11, 20);
+        String ids = rangeOf(conn, day, day.plusDays(1));
+        for (Object date : new Object[] {day, java.sql.Date.valueOf(day), day.toString()})
+            check("id_range_for() of a " + date.getClass().getName() + " is the day",
+                ids.equals(rangeOf(conn, date)), rangeOf(conn, date));
+        ids = rangeOf(conn, began, began.plus(1, ChronoUnit.MILLIS));
+        for (Object time : new Object[] {began, Timestamp.from(began.toInstant()), began.toString()})
+            check("id_range_for() of a " + time.getClass().getName() + " is the millisecond",
+                ids.equals(rangeOf(conn, time)), rangeOf(conn, time));
+    }
+
+    static String rangeOf(Connection conn, Object... args) throws SQLException {
+        String marks = String.join(", ", Collections.nCopies(args.length, "?"));
+        try (PreparedStatement ps = conn.prepareStatement("SELECT id_range_for(" + marks + ")::text")) {
+            for (int n = 0; n < args.length; n++)
+                ps.setObject(n + 1, args[n]);
+            try (ResultSet rs = ps.executeQuery()) {
+                rs.next();
+                return rs.getString(1);
+            }
         }
     }
 

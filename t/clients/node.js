@@ -97,16 +97,26 @@ async function main() {
 
   // Rows of a period, by the primary key
   const until = new Date(Date.now() + 1000);
-  const inPeriod = 'SELECT count(*)::int AS n FROM orders WHERE id <@ tstzrange($1, $2)';
+  const inPeriod = 'SELECT count(*)::int AS n FROM orders WHERE snowflake_in(id, $1, $2)';
   ({ rows } = await client.query(inPeriod, [began, until]));
-  check('<@ finds the rows', rows[0].n === 1023, rows);
+  check('snowflake_in() finds the rows', rows[0].n === 1023, rows);
   ({ rows } = await client.query(inPeriod, [new Date(began - 86400000), began]));
   check('and none where there are none', rows[0].n === 0, rows);
   const { rows: [range] } = await client.query(
-    'SELECT lower(r) AS lo, upper(r) AS hi FROM id_range_for($1::timestamptz, $2::timestamptz) AS r', [began, until]);
+    'SELECT lower(r) AS lo, upper(r) AS hi FROM id_range_for($1, $2) AS r', [began, until]);
   ({ rows } = await client.query(
     'SELECT count(*)::int AS n FROM orders WHERE id >= $1 AND id < $2', [range.lo, range.hi]));
   check('id_range_for() finds the rows', rows[0].n === 1023, rows);
+
+  // One argument is a day or an instant.
+  const idRangeFor = async (...args) => (await client.query(
+    `SELECT id_range_for(${args.map((_, n) => `$${n + 1}`).join(', ')})::text AS r`, args)).rows[0].r;
+  const day = await idRangeFor('2026-11-20');
+  check('id_range_for() of a date is the day', day === await idRangeFor('2026-11-20', '2026-11-21'), day);
+  const millisecond = await idRangeFor(began);
+  check('id_range_for() of a Date is the millisecond',
+    millisecond === await idRangeFor(began, new Date(began.getTime() + 1))
+    && millisecond === await idRangeFor(began.toISOString()), millisecond);
 
   await client.end();
   done();

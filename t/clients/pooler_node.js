@@ -25,9 +25,9 @@ async function main() {
   check('those of a statement ascend',
     results.every(({ rows }) => BigInt(rows[0].id) < BigInt(rows[1].id)));
   const { rows } = await pool.query(
-    'SELECT count(*)::int AS n FROM node_orders WHERE id <@ tstzrange($1, $2)',
+    'SELECT count(*)::int AS n FROM node_orders WHERE snowflake_in(id, $1, $2)',
     [since, new Date(Date.now() + 1000)]);
-  check('<@ finds the rows', rows[0].n === 800, rows);
+  check('snowflake_in() finds the rows', rows[0].n === 800, rows);
 
   await pool.end();
   done();

@@ -72,14 +72,14 @@ check_keys(cur, "keys drawn for COPY", keys, 1000, since)
 
 # Rows of a period, by the primary key.
 total = cur.execute("SELECT count(*) FROM orders").fetchone()[0]
-in_period = "SELECT count(*) FROM orders WHERE id <@ tstzrange(%s, %s)"
+in_period = "SELECT count(*) FROM orders WHERE snowflake_in(id, %s, %s)"
 until = now() + timedelta(minutes=1)
-check("<@ with two times finds the rows",
+check("snowflake_in() with two times finds the rows",
       cur.execute(in_period, (began, until)).fetchone()[0] == total == 4101, total)
 check("and none where there are none",
       cur.execute(in_period, (began - timedelta(days=1), began)).fetchone()[0] == 0)
-check("<@ with a range finds the rows", cur.execute(
-    "SELECT count(*) FROM orders WHERE id <@ %s",
+check("snowflake_in() with a range finds the rows", cur.execute(
+    "SELECT count(*) FROM orders WHERE snowflake_in(id, %s)",
     (TimestamptzRange(began, until),)).fetchone()[0] == total)
 ids = cur.execute("SELECT id_range_for(%s, %s)", (began, until)).fetchone()[0]
 check("id_range_for() is a range of two int",
@@ -88,6 +88,19 @@ check("id_range_for() is a range of two int",
 check("and finds the rows", cur.execute(
     "SELECT count(*) FROM orders WHERE id >= %s AND id < %s",
     (ids.lower, ids.upper)).fetchone()[0] == total)
+
+
+# One argument, of Python's types or a text, is a day or an instant.
+def id_range_for(*args):
+    return cur.execute(f"SELECT id_range_for({', '.join(['%s'] * len(args))})", args).fetchone()[0]
+
+
+day = began.date()
+ids = id_range_for(day, day + timedelta(days=1))
+check("id_range_for() of a date is the day", id_range_for(day) == id_range_for(str(day)) == ids, ids)
+ids = id_range_for(began, began + timedelta(milliseconds=1))
+check("id_range_for() of a time is the millisecond",
+      id_range_for(began) == id_range_for(str(began)) == ids, ids)
 
 # Statements are prepared when they are run for the sixth time.
 since = now()
@@ -99,10 +112,10 @@ for n in range(20):
     found = cur.execute(in_period, (began, until)).fetchone()[0]
     if found != total:
         break
-check("<@ in a prepared statement finds the rows each time", found == total, (found, total))
+check("snowflake_in() in a prepared statement finds the rows each time", found == total, (found, total))
 check_keys(cur, "prepared statements", keys, 20, since)
 prepared = [s for (s,) in cur.execute("SELECT statement FROM pg_prepared_statements")]
-check("both were prepared", sum("<@" in s for s in prepared) == 1
+check("both were prepared", sum("snowflake_in" in s for s in prepared) == 1
       and sum("INSERT" in s and "VALUES ($1)" in s for s in prepared) == 1, prepared)
 
 # Where a pool resets its connections by DISCARD ALL, let it prepare nothing:

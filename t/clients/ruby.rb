@@ -1,5 +1,6 @@
 # Ruby's pg.  It connects to where PGHOST, PGDATABASE and so on say.
 
+require "date"
 require "json"
 require "pg"
 
@@ -93,16 +94,27 @@ check_keys(conn, "keys drawn for COPY", keys, 1000, since)
 # Time with its zone and all its digits; a plain to_s loses those of a second.
 conn.type_map_for_queries = PG::BasicTypeMapForQueries.new(conn)
 till = now + 1
-in_period = "SELECT count(*) FROM orders WHERE id <@ tstzrange($1, $2)"
+in_period = "SELECT count(*) FROM orders WHERE snowflake_in(id, $1, $2)"
 total = conn.exec("SELECT count(*) FROM orders").getvalue(0, 0)
 found = conn.exec_params(in_period, [began, till]).getvalue(0, 0)
-check("<@ finds the rows", found == total && total == 3022, [found, total])
+check("snowflake_in() finds the rows", found == total && total == 3022, [found, total])
 found = conn.exec_params(in_period, [began - 86400, began]).getvalue(0, 0)
 check("and none where there are none", found == 0, found)
-lo, hi = conn.exec_params("SELECT lower(r), upper(r) FROM id_range_for($1::timestamptz, $2::timestamptz) AS r",
+lo, hi = conn.exec_params("SELECT lower(r), upper(r) FROM id_range_for($1, $2) AS r",
                           [began, till]).values[0]
 found = conn.exec_params("SELECT count(*) FROM orders WHERE id >= $1 AND id < $2", [lo, hi]).getvalue(0, 0)
 check("id_range_for() finds the rows", found == total, [lo, hi, found])
+
+# One argument is a day or an instant.
+id_range_for = lambda do |*args|
+  conn.exec_params("SELECT id_range_for(#{(1..args.length).map { |n| "$#{n}" }.join(', ')})", args).getvalue(0, 0)
+end
+day = began.to_date
+ids = id_range_for.call(day, day + 1)
+check("id_range_for() of a Date is the day", [day, day.to_s].all? { |d| id_range_for.call(d) == ids }, ids)
+ids = id_range_for.call(began, began + 0.001r)
+check("id_range_for() of a Time is the millisecond",
+      [began, began.strftime("%F %T.%L %z")].all? { |t| id_range_for.call(t) == ids }, ids)
 
 # JSON in Ruby keeps all digits.
 json = conn.exec_params("SELECT row_to_json(orders)::text FROM orders WHERE id = $1", [key]).getvalue(0, 0)

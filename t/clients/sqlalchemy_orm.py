@@ -35,11 +35,6 @@ class Line(Base):
     order_id = Column(ForeignKey(Order.id), nullable=False)
 
 
-# Rows that were drawn in a period, by the primary key.
-def drawn_in(column, from_ts, to_ts):
-    return column.op("<@", is_comparison=True)(func.tstzrange(from_ts, to_ts))
-
-
 with engine.begin() as conn:
     conn.execute(text("CREATE EXTENSION IF NOT EXISTS snowflake"))
 Base.metadata.create_all(engine)
@@ -115,16 +110,28 @@ with Session(engine, future=True) as session:
     total = session.scalar(select(func.count()).select_from(Order))
     until = now() + timedelta(seconds=1)
     found = session.scalars(
-        select(Order.id).where(drawn_in(Order.id, began, until)).order_by(Order.id)).all()
-    check("<@ finds the rows", len(found) == total == 3001, (len(found), total))
+        select(Order.id).where(func.snowflake_in(Order.id, began, until)).order_by(Order.id)).all()
+    check("snowflake_in() finds the rows", len(found) == total == 3001, (len(found), total))
     found = session.scalars(
-        select(Order.id).where(drawn_in(Order.id, began - timedelta(days=1), began))).all()
+        select(Order.id).where(func.snowflake_in(Order.id, began - timedelta(days=1), began))).all()
     check("and none where there are none", found == [], found)
     lo, hi = session.execute(
         select(func.lower(func.id_range_for(began, until)),
                func.upper(func.id_range_for(began, until)))).one()
     found = session.scalars(select(Order.id).where(Order.id >= lo, Order.id < hi)).all()
     check("id_range_for() finds the rows", len(found) == total, len(found))
+
+    # One argument, of Python's types or a text, is a day or an instant.
+    def id_range_for(*args):
+        ids = func.id_range_for(*args)
+        return session.execute(select(func.lower(ids), func.upper(ids))).one()
+
+    day = began.date()
+    ids = id_range_for(day, day + timedelta(days=1))
+    check("id_range_for() of a date is the day", id_range_for(day) == id_range_for(str(day)) == ids, ids)
+    ids = id_range_for(began, began + timedelta(milliseconds=1))
+    check("id_range_for() of a time is the millisecond",
+          id_range_for(began) == id_range_for(str(began)) == ids, ids)
 
 # Reflection: the default is there, and a table made from it draws IDs, too.
 reflected = Table("orders", MetaData(), autoload_with=engine)

@@ -106,6 +106,21 @@ with connection.cursor() as c:
 check("id_range_for() finds the rows",
       Order.objects.filter(id__gte=lo, id__lt=hi).count() == total, (lo, hi))
 
+
+# One argument, of Python's types or a text, is a day or an instant.
+def id_range_for(*args):
+    with connection.cursor() as c:
+        c.execute(f"SELECT id_range_for({', '.join(['%s'] * len(args))})::text", args)
+        return c.fetchone()[0]
+
+
+day = began.date()
+ids = id_range_for(day, day + timedelta(days=1))
+check("id_range_for() of a date is the day", id_range_for(day) == id_range_for(str(day)) == ids, ids)
+ids = id_range_for(began, began + timedelta(milliseconds=1))
+check("id_range_for() of a time is the millisecond",
+      id_range_for(began) == id_range_for(str(began)) == ids, ids)
+
 #
 # Dumped and loaded, the keys are the same, and loading finds no sequence to set.
 #

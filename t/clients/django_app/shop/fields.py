@@ -20,4 +20,4 @@ class DrawnIn(models.Lookup):
 
     def as_sql(self, compiler, connection):
         lhs, params = self.process_lhs(compiler, connection)
-        return f"{lhs} <@ tstzrange(%s, %s)", [*params, *self.rhs]
+        return f"snowflake_in({lhs}, %s, %s)", [*params, *self.rhs]
