@@ -333,7 +333,7 @@ typedef struct Stop
 static bool
 follow(Oid relid, const char *column, int64 id, Stop *stop)
 {
-	Oid			child;
+	Oid			child = InvalidOid;
 	Way			way;
 
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)

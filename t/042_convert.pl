@@ -273,60 +273,6 @@ $writer->query_safe('COMMIT');
 my @results = map { [ finish_sql($_) ] } @both;
 is(join('', map { $_->[1] } @results), '', 'and not for each other');
 is(scalar(grep { $_->[0] =~ /draws snowflake IDs already: nothing to do/ } @results), 1, 'one is the first');
-# a dry run and a real one beside one that has locked the tables in their order,
-# from the other table: whoever looks at the tables has none of them
-$node->safe_psql('postgres', 'CREATE TABLE led (id serial PRIMARY KEY); CREATE TABLE leads (id int REFERENCES led)');
-my $lock = $node->safe_psql('postgres', "SELECT command FROM snowflake_convert('leads', 'id') WHERE command LIKE 'LOCK%'");
-is($lock, 'LOCK TABLE public.led, public.leads IN ACCESS EXCLUSIVE MODE', 'in the order in which they were created');
-my $locker = session($node);
-foreach my $dry ('true', 'false')
-{
-	$writer->query_safe('BEGIN; LOCK TABLE pg_constraint');
-	$run = start_sql($node, "SET application_name = 'convert'; SELECT count(*) FILTER (WHERE kind = 'error') FROM snowflake_convert('leads', 'id', $dry)");
-	ok($node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE relation = 'pg_constraint'::regclass AND NOT granted"),
-		"dry_run => $dry: waits in the middle of its plan");
-	$locker->query_until(qr/begins/, "\\echo begins\nSET application_name = 'locker'; BEGIN; $lock;\n");
-	ok($node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'locker' AND (wait_event_type = 'Lock' OR state = 'idle in transaction')"),
-		'the tables are locked meanwhile');
-	$writer->query_safe('COMMIT');
-	ok($node->poll_query_until('postgres', $waits), 'it waits for them, or for the lock on them') if $dry eq 'false';
-	$locker->query_safe('COMMIT');
-	is(join('|', finish_sql($run)), '0|', 'and goes on');
-	is($locker->{stderr}, '', 'as does the other');
-}
-
-# what is locked is given back where another table, which is locked before it,
-# has come to it
-$node->safe_psql('postgres', 'CREATE TABLE early (id int); CREATE TABLE late (id serial PRIMARY KEY)');
-$writer->query_safe('BEGIN; ALTER TABLE early ADD FOREIGN KEY (id) REFERENCES late');
-$run = start_sql($node, "SET application_name = 'convert'; SELECT count(*) FROM snowflake_convert('late', 'id', false) WHERE command LIKE 'ALTER TABLE%'");
-ok($node->poll_query_until('postgres', $waits), 'it waits for one table');
-$locker->query_until(qr/begins/, "\\echo begins\nSET application_name = 'locker'; BEGIN; LOCK TABLE early; LOCK TABLE late;\n");
-ok($node->poll_query_until('postgres', $waits =~ s/convert/locker/r), 'another one for both');
-$writer->query_safe('COMMIT');
-ok($node->poll_query_until('postgres', "SELECT state = 'idle in transaction' FROM pg_stat_activity WHERE application_name = 'locker'"),
-	'who gets them');
-$locker->query_safe('COMMIT');
-is(join('|', finish_sql($run)), '2|', 'and it goes on with both');
-is($locker->{stderr}, '', 'neither has an error');
-$locker->quit;
-
-# several rounds of three at once, from each of three tables
-my $deadlocks = 0;
-foreach my $round (1 .. 6)
-{
-	$node->safe_psql('postgres', <<'SQL');
-DROP TABLE IF EXISTS line, bill, client;
-CREATE TABLE client (id serial PRIMARY KEY, parent int REFERENCES client);
-CREATE TABLE bill (id serial PRIMARY KEY, client int REFERENCES client);
-CREATE TABLE line (id serial, bill int REFERENCES bill, client int REFERENCES client);
-SQL
-	my @runs = map { start_sql($node, "SELECT FROM snowflake_convert($_, false)") }
-	  "'client', 'id'", "'bill', 'client'", "'line', 'client'", "'bill', 'id'";
-	$deadlocks += grep { (finish_sql($_))[1] ne '' } @runs;
-}
-is($deadlocks, 0, 'no deadlock of those that begin at connected tables');
-
 #
 # How far it is
 #
@@ -372,6 +318,66 @@ is(rows($node, "'large', 'id'", 'note') =~ /^(estimate: .*)$/m ? $1 : '',
 is($stderr =~ s/^psql:\S+ //r, "NOTICE:  rewriting public.large, with 117 MB of tables and indexes, takes roughly 2 s to 6 s\n"
 	  . 'HINT:  Meanwhile pg_database_size(current_database()) grows by about this size.', 'and the real run before it begins');
 $writer->quit;
+
+#
+# Deadlocks, which a server of another clock than the real one may not notice
+#
+my $beside = snowflake_node('beside');
+my $holder = session($beside);
+my $locker = session($beside);
+
+# a dry run and a real one beside one that has locked the tables in their order,
+# from the other table: whoever looks at the tables has none of them
+$beside->safe_psql('postgres', 'CREATE TABLE led (id serial PRIMARY KEY); CREATE TABLE leads (id int REFERENCES led)');
+my $lock = $beside->safe_psql('postgres', "SELECT command FROM snowflake_convert('leads', 'id') WHERE command LIKE 'LOCK%'");
+is($lock, 'LOCK TABLE public.led, public.leads IN ACCESS EXCLUSIVE MODE', 'in the order in which they were created');
+foreach my $dry ('true', 'false')
+{
+	$holder->query_safe('BEGIN; LOCK TABLE pg_constraint');
+	$run = start_sql($beside, "SET application_name = 'convert'; SELECT count(*) FILTER (WHERE kind = 'error') FROM snowflake_convert('leads', 'id', $dry)");
+	ok($beside->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE relation = 'pg_constraint'::regclass AND NOT granted"),
+		"dry_run => $dry: waits in the middle of its plan");
+	$locker->query_until(qr/begins/, "\\echo begins\nSET application_name = 'locker'; BEGIN; $lock;\n");
+	ok($beside->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'locker' AND (wait_event_type = 'Lock' OR state = 'idle in transaction')"),
+		'the tables are locked meanwhile');
+	$holder->query_safe('COMMIT');
+	ok($beside->poll_query_until('postgres', $waits), 'it waits for them, or for the lock on them') if $dry eq 'false';
+	$locker->query_safe('COMMIT');
+	is(join('|', finish_sql($run)), '0|', 'and goes on');
+}
+
+# what is locked is given back where another table, which is locked before it,
+# has come to it
+$beside->safe_psql('postgres', 'CREATE TABLE early (id int); CREATE TABLE late (id serial PRIMARY KEY)');
+$holder->query_safe('BEGIN; ALTER TABLE early ADD FOREIGN KEY (id) REFERENCES late');
+$run = start_sql($beside, "SET application_name = 'convert'; SELECT count(*) FROM snowflake_convert('late', 'id', false) WHERE command LIKE 'ALTER TABLE%'");
+ok($beside->poll_query_until('postgres', $waits), 'it waits for one table');
+$locker->query_until(qr/begins/, "\\echo begins\nSET application_name = 'locker'; BEGIN; LOCK TABLE early; LOCK TABLE late;\n");
+ok($beside->poll_query_until('postgres', $waits =~ s/convert/locker/r), 'another one for both');
+$holder->query_safe('COMMIT');
+ok($beside->poll_query_until('postgres', "SELECT state = 'idle in transaction' FROM pg_stat_activity WHERE application_name = 'locker'"),
+	'who gets them');
+$locker->query_safe('COMMIT');
+is(join('|', finish_sql($run)), '2|', 'and it goes on with both');
+$locker->quit;
+
+# several rounds of three at once, from each of three tables
+my $deadlocks = 0;
+foreach my $round (1 .. 6)
+{
+	$beside->safe_psql('postgres', <<'SQL');
+DROP TABLE IF EXISTS line, bill, client;
+CREATE TABLE client (id serial PRIMARY KEY, parent int REFERENCES client);
+CREATE TABLE bill (id serial PRIMARY KEY, client int REFERENCES client);
+CREATE TABLE line (id serial, bill int REFERENCES bill, client int REFERENCES client);
+SQL
+	my @runs = map { start_sql($beside, "SELECT FROM snowflake_convert($_, false)") }
+	  "'client', 'id'", "'bill', 'client'", "'line', 'client'", "'bill', 'id'";
+	$deadlocks += grep { (finish_sql($_))[1] ne '' } @runs;
+}
+is($deadlocks, 0, 'no deadlock of those that begin at connected tables');
+$holder->quit;
+$beside->stop;
 
 #
 # Temporary tables of others
