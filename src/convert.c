@@ -21,9 +21,10 @@
  * before children as other statements do, and otherwise by OID.  Nothing is
  * locked while the plan is made for that, and what a LOCK TABLE has locked is
  * given back before another one, so that two conversions do not wait for each
- * other.  Neither waits a dry run for a table while it has another one: what
- * it takes is ACCESS SHARE, to read the IDs, and to measure tables that nobody
- * else has locked.
+ * other.  Neither does a dry run wait for a table while it has another one:
+ * what it takes is ACCESS SHARE, to read the IDs, and to measure tables that
+ * nobody else has locked.  (The server locks what a view reads to show its
+ * definition.  Then the view is in the way, and the call fails.)
  *
  * The durable mark is raised with these locks held, by the background worker.
  * That needs none of them: it writes the sequence in the home database only.
