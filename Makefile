@@ -24,8 +24,11 @@ OBJS = \
 	src/convert.o \
 	src/convert_check.o \
 	src/convert_columns.o \
+	src/convert_cost.o \
 	src/convert_ids.o \
 	src/convert_plan.o \
+	src/convert_refuse.o \
+	src/convert_run.o \
 	src/ddl.o \
 	src/dialect.o \
 	src/explain.o \
@@ -51,6 +54,7 @@ OBJS = \
 	src/partition_steps.o \
 	src/partitions.o \
 	src/pgedge.o \
+	src/progress.o \
 	src/ranges.o \
 	src/ranges_support.o \
 	src/record.o \

@@ -7,15 +7,15 @@ CREATE SCHEMA c;
 GRANT ALL ON SCHEMA c TO regress_snowflake_owner, regress_snowflake_other;
 
 -- the rows, without sizes, today's times and IDs, and what servers spell differently
-CREATE FUNCTION c.plan(tab regclass, col name, dry_run boolean DEFAULT true, target text DEFAULT 'snowflake')
+CREATE FUNCTION c.plan(tab regclass, col name, dry_run boolean DEFAULT true, target text DEFAULT 'snowflake', force boolean DEFAULT false)
 RETURNS TABLE (line text) LANGUAGE sql AS $$
     SELECT regexp_replace(regexp_replace(regexp_replace(regexp_replace(
                concat_ws(': ', kind, command) || chr(10) || detail,
-               '\(\d+ (bytes|kB)\)', '(SIZE)', 'g'),
+               '\m\d+ (bytes|kB)\M', 'SIZE', 'g'),
                '20(2[4-9]|[3-9]\d)-[0-9-]+ [0-9:.]+\+00', 'TIME', 'g'),
                '\m\d{18,19}\M', 'ID', 'g'),
                '\m(blocked|ids|child_view)\.(\w+)( AS \2$)?', '\2', 'gn')
-    FROM snowflake_convert(tab, col, dry_run, target) ORDER BY step $$;
+    FROM snowflake_convert(tab, col, dry_run, target, force) ORDER BY step $$;
 
 -- what is in the catalogs, versions of the rows included: has anything changed?
 CREATE FUNCTION c.state() RETURNS text LANGUAGE sql AS $$
@@ -246,6 +246,32 @@ ALTER TABLE c.blocked DROP COLUMN twice;
 SELECT count(*) FILTER (WHERE kind = 'statement') AS statements, count(*) FILTER (WHERE kind = 'error') AS errors
 FROM snowflake_convert('c.blocked', 'id', false);
 ROLLBACK;
+-- so can publications: with a list of columns, with a condition, with both
+CREATE TABLE c.published (id serial PRIMARY KEY, "The text" text, more int);
+CREATE TABLE c.published_too () INHERITS (c.published);
+SET client_min_messages = error;
+CREATE PUBLICATION "regress_snowflake Cols" FOR TABLE ONLY c.published (id, "The text");
+CREATE PUBLICATION regress_snowflake_rows FOR TABLE c.published WHERE (id > 5 AND "The text" <> 'it''s');
+CREATE PUBLICATION regress_snowflake_both FOR TABLE ONLY c.published (more, id) WHERE (id < 7);
+CREATE PUBLICATION regress_snowflake_all FOR TABLE c.published;
+RESET client_min_messages;
+SELECT c.plan('c.published', 'id');
+CREATE TABLE c.pubs AS SELECT * FROM pg_publication_tables WHERE pubname LIKE 'regress_snowflake%';
+CREATE TABLE c.obstacles AS
+SELECT split_part(detail, chr(10), 2) AS again, split_part(split_part(detail, chr(10), 2), ' ADD ', 1) AS pub,
+       split_part(substring(detail from 'TABLE (ONLY \S+)'), ' (', 1) AS tab
+FROM snowflake_convert('c.published', 'id') WHERE kind = 'error';
+BEGIN;
+SET LOCAL client_min_messages = error;
+SELECT format('%s DROP TABLE %s', pub, tab) FROM c.obstacles \gexec
+SELECT count(*) FROM pg_publication_tables WHERE pubname LIKE 'regress_snowflake%';
+SELECT count(*) FILTER (WHERE kind = 'error') FROM snowflake_convert('c.published', 'id', false);
+SELECT again FROM c.obstacles \gexec
+SELECT * FROM c.pubs EXCEPT SELECT * FROM pg_publication_tables;
+SELECT count(*) FROM pg_publication_tables WHERE pubname LIKE 'regress_snowflake%';
+ROLLBACK;
+DROP PUBLICATION "regress_snowflake Cols", regress_snowflake_rows, regress_snowflake_both, regress_snowflake_all;
+DROP TABLE c.pubs;
 -- where only the default changes, they may stay
 CREATE TABLE c.viewed (id bigserial PRIMARY KEY, t text, twice bigint GENERATED ALWAYS AS (id / 2) STORED);
 CREATE VIEW c.viewing AS SELECT id FROM c.viewed;
@@ -331,6 +357,113 @@ CREATE TABLE c.no_id (other int);
 CREATE TABLE c.has_id (id int);
 CREATE TABLE c.of_both () INHERITS (c.no_id, c.has_id);
 SELECT message FROM error_of($$SELECT snowflake_convert('c.of_both', 'id', false)$$);
+
+-- in the order of their topmost parents, whether these are locked or not
+CREATE TABLE c.top (id bigserial, k int, PRIMARY KEY (id, k)) PARTITION BY LIST (k);
+CREATE TABLE c.top_1 PARTITION OF c.top FOR VALUES IN (1);
+ALTER TABLE c.top_1 ADD UNIQUE (id);
+CREATE TABLE c.of_top (id bigint, narrow int REFERENCES c.top_1 (id));
+SELECT command FROM snowflake_convert('c.top', 'id') WHERE command LIKE 'LOCK%';
+SELECT command FROM snowflake_convert('c.top_1', 'id') WHERE command LIKE 'LOCK%';
+
+--
+-- What would refuse the new IDs
+--
+CREATE DOMAIN c.short AS bigint CONSTRAINT digits CHECK (value < 1000000);
+CREATE DOMAIN c.shorter AS c.short;
+CREATE DOMAIN c.positive AS bigint CHECK (value > 0);
+CREATE FUNCTION c.good(id bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 / 0 > 0';
+CREATE TABLE c.refusing (id serial PRIMARY KEY, other int,
+    CONSTRAINT a_small CHECK (id < 1e9), CONSTRAINT b_fine CHECK (id > 0 AND id IS NOT NULL),
+    CONSTRAINT c_even CHECK (id % 2 = 0), CONSTRAINT d_later CHECK (id < (snowflake_compose('2200-01-01', 0, 0, 0) >> 1) % 10 + 1e18),
+    CONSTRAINT "E cast" CHECK (id::smallint > 0), CONSTRAINT f_other CHECK (id <> other), CONSTRAINT g_function CHECK (c.good(id)),
+    CONSTRAINT h_later CHECK (id < 1e18), CONSTRAINT i_now CHECK (id < extract(epoch FROM now())), CONSTRAINT j_beside CHECK (other > 0));
+ALTER TABLE c.refusing ADD CONSTRAINT k_not_valid CHECK (id <> 5 AND id < 10) NOT VALID;
+CREATE TABLE c.refusing_too (refusing int REFERENCES c.refusing CHECK (refusing < 1000), wide c.shorter REFERENCES c.refusing,
+    wide2 c.positive REFERENCES c.refusing);
+SELECT regexp_replace(c.plan('c.refusing', 'id'), ' of TIME', '');
+SELECT state, message ~ '^check constraint "E cast" of c.refusing fails with new IDs: smallint out of range$' AS message,
+    detail ~ 'CONSTRAINT a_small CHECK ' AS detail, hint FROM error_of($$SELECT snowflake_convert('c.refusing', 'id', false)$$);
+-- what refuses nothing, and what only old rows meet
+CREATE TABLE c.content (id bigserial PRIMARY KEY CHECK (id > 0), other int CHECK (other < 5)) ;
+CREATE TABLE c.leads (id bigint PRIMARY KEY CHECK (id < 5));
+ALTER TABLE c.content ADD FOREIGN KEY (id) REFERENCES c.leads NOT VALID;
+SELECT kind, detail FROM snowflake_convert('c.content', 'id') WHERE kind IN ('error', 'warning');
+-- to go on
+CREATE TABLE c.forced (id bigserial PRIMARY KEY CONSTRAINT small CHECK (id < 1000));
+SELECT state FROM error_of($$SELECT snowflake_convert('c.forced', 'id', false)$$);
+SELECT c.plan('c.forced', 'id', false, force => true);
+SELECT state FROM error_of('INSERT INTO c.forced DEFAULT VALUES');
+ALTER TABLE c.forced DROP CONSTRAINT small;
+INSERT INTO c.forced DEFAULT VALUES;
+SELECT count(*) FROM snowflake_convert('c.forced', 'id', false, 'bigserial', true) WHERE kind = 'error';
+-- but not over what is in the way otherwise
+SELECT state FROM error_of($$SELECT snowflake_convert('c.blocked', 'id', false, force => true)$$);
+
+-- partitions, by the ID
+CREATE FUNCTION c.refusal(tab regclass) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT kind || ': ' || regexp_replace(detail, ', such as \d+ of [^:\n]+:\d\d:[0-9.]+\+00', '') FROM snowflake_convert(tab, 'id')
+    WHERE detail ~ 'partition' AND kind <> 'statement' $$;
+CREATE TABLE c.ranged (id bigserial PRIMARY KEY) PARTITION BY RANGE (id);
+SELECT c.refusal('c.ranged');
+CREATE TABLE c.ranged_1 PARTITION OF c.ranged FOR VALUES FROM (0) TO (1000);
+SELECT c.refusal('c.ranged');
+SELECT c.refusal('c.ranged_1');
+SELECT state, hint FROM error_of($$SELECT snowflake_convert('c.ranged', 'id', false)$$);
+BEGIN;
+CREATE TABLE c.ranged_d PARTITION OF c.ranged DEFAULT;
+SELECT c.refusal('c.ranged');
+ROLLBACK;
+SELECT count(*) > 0 AS created FROM snowflake_create_partitions('c.ranged', now(), now() + interval '1 day', '1 month');
+SELECT c.refusal('c.ranged');
+-- a check of an old partition alone is not in the way, nor that of the newest one
+ALTER TABLE c.ranged_1 ADD CHECK (id < 1000);
+DO $$
+DECLARE
+    p record;
+BEGIN
+    FOR p IN SELECT * FROM snowflake_partitions('c.ranged') OFFSET 1 LOOP
+        EXECUTE format('ALTER TABLE %s ADD CONSTRAINT like_its_bounds CHECK (id >= %s AND id < %s)', p.partition, p.from_id, p.to_id);
+    END LOOP;
+END $$;
+SELECT kind, detail FROM snowflake_convert('c.ranged', 'id') WHERE kind = 'error' OR detail ~ 'check';
+SELECT count(*) FILTER (WHERE kind = 'error') FROM snowflake_convert('c.ranged', 'id', false);
+INSERT INTO c.ranged DEFAULT VALUES;
+-- by hash and list, below a key without the ID
+CREATE TABLE c.region (region text, id bigint, k int) PARTITION BY LIST (region);
+SELECT c.refusal('c.region');
+CREATE TABLE c.region_a PARTITION OF c.region FOR VALUES IN ('a') PARTITION BY HASH (id);
+CREATE TABLE c.region_a1 PARTITION OF c.region_a FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+SELECT c.refusal('c.region');
+SELECT c.refusal('c.region_a1');
+CREATE TABLE c.region_a2 PARTITION OF c.region_a FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+SELECT c.refusal('c.region');
+CREATE TABLE c.region_b PARTITION OF c.region FOR VALUES IN ('b') PARTITION BY LIST (id);
+CREATE TABLE c.region_b1 PARTITION OF c.region_b FOR VALUES IN (1, 2);
+SELECT c.refusal('c.region');
+SELECT c.refusal('c.region_b1');
+CREATE TABLE c.region_b2 PARTITION OF c.region_b DEFAULT;
+SELECT c.refusal('c.region');
+-- by the ID and more: who knows?
+CREATE TABLE c.region_c PARTITION OF c.region FOR VALUES IN ('c') PARTITION BY RANGE (id, k);
+CREATE TABLE c.region_c1 PARTITION OF c.region_c FOR VALUES FROM (1, 1) TO (1, 2);
+SELECT c.refusal('c.region');
+SELECT c.refusal('c.region_c1');
+DROP TABLE c.region_c;
+CREATE TABLE c.region_d PARTITION OF c.region FOR VALUES IN ('d') PARTITION BY RANGE ((id / 10));
+SELECT c.refusal('c.region');
+-- a table that references it
+CREATE TABLE c.led (id bigserial PRIMARY KEY);
+CREATE TABLE c.of_led (led bigint REFERENCES c.led) PARTITION BY RANGE (led);
+CREATE TABLE c.of_led_1 PARTITION OF c.of_led FOR VALUES FROM (0) TO (100);
+SELECT c.refusal('c.led');
+
+--
+-- Estimates: what is read for lack of an index
+--
+CREATE TABLE c.unindexed (id bigserial, t text);
+INSERT INTO c.unindexed (t) SELECT '' FROM generate_series(1, 100);
+SELECT c.plan('c.unindexed', 'id');
 
 --
 -- max(id)
@@ -466,7 +599,7 @@ ROLLBACK;
 SET search_path = c, public;
 BEGIN;
 SAVEPOINT s;
-SELECT snowflake_convert('types', 'f', false);
+SELECT count(*) > 0 AS done FROM (SELECT snowflake_convert('types', 'f', false)) s;
 ROLLBACK TO s;
 SELECT current_setting('search_path');
 SELECT count(*) FROM cols('types') WHERE dflt IS NOT NULL;

@@ -312,6 +312,19 @@ check_clock(CheckState *state)
 		check_row(state, "ok", psprintf("The %s shows %s.", clock_name(), now));
 }
 
+/* how often the clock was set, and by how much; "" for never */
+static char *
+steps(uint64 n, const char *what, uint64 max_us)
+{
+	char	   *max = psprintf(INT64_FORMAT " ms", check_in_ms((int64) max_us));
+
+	if (n == 0)
+		return pstrdup("");
+	if (n == 1)
+		return psprintf("%s once, by %s", what, max);
+	return psprintf("%s " UINT64_FORMAT " times, by up to %s", what, n, max);
+}
+
 /* Was the server's clock set? */
 static void
 check_steps(CheckState *state)
@@ -340,10 +353,10 @@ check_steps(CheckState *state)
 				  psprintf("The server's clock was not seen to be set since %s.", since));
 		return;
 	}
-	detail = psprintf("Since %s the server's clock was set back " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms, and forward " UINT64_FORMAT " times, by up to " INT64_FORMAT " ms.",
-					  since,
-					  back, check_in_ms((int64) pg_atomic_read_u64(&shared->stats.regression_max)),
-					  forward, check_in_ms((int64) pg_atomic_read_u64(&shared->stats.jump_max)));
+	detail = psprintf("Since %s the server's clock was %s%s%s.", since,
+					  steps(back, "set back", pg_atomic_read_u64(&shared->stats.regression_max)),
+					  back > 0 && forward > 0 ? ", and " : "",
+					  steps(forward, "set forward", pg_atomic_read_u64(&shared->stats.jump_max)));
 	if (back > 0)
 		check_row(state, "warning",
 				  psprintf("%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",

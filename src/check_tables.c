@@ -389,7 +389,9 @@ judge(CheckState *state, Column *column)
 		else if ((int64) time > latest && future < 0)
 			future = id;
 
-		if (has_number && node != own && node != last_node)
+		/* numbers from before a conversion are of no node */
+		if (has_number && node != own && node != last_node &&
+			time >= USECS_PER_HOUR / snowflake_layout.unit_us)
 		{
 			char	   *name = psprintf(UINT64_FORMAT, node);
 			bool		known = false;
@@ -416,7 +418,7 @@ judge(CheckState *state, Column *column)
 	}
 	if (stranger != 0)
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". If they are IDs of another layout, read them with %s(id, layout, epoch), or set \"snowflake.layout\" and \"snowflake.epoch\" to it.",
+									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". Normal for numbers from before snowflake_convert(). If IDs were drawn with another layout, %s(id, layout, epoch) reads them.",
 											  column->name, snowflake_layout_text, stranger,
 											  function_name(state, "snowflake_parse")));
 	if (future >= 0)
@@ -428,8 +430,14 @@ judge(CheckState *state, Column *column)
 											  clock_name(), check_show(now)));
 	if (nodes != NIL && !column->subscribed && !RecoveryInProgress())
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has IDs of other nodes than this one, " UINT64_FORMAT ", among the last %d: %s. This is normal for rows from other servers, and after a change of \"snowflake.node_id\". Otherwise set \"snowflake.layout\" and \"snowflake.epoch\" to what the IDs were drawn with.",
-											  column->name, own, column->nids, join(nodes)));
+									 psprintf("%s of node%s %s; this server is node " UINT64_FORMAT ". Normal for rows from other servers, and from before a change of \"snowflake.node_id\" or snowflake_convert(). If IDs were drawn with another layout or epoch, %s(id, layout, epoch) reads them.",
+											  column->nids == 1 ?
+											  psprintf("The last ID of %s is", column->name) :
+											  psprintf("Some of the last %d IDs of %s are",
+													   column->nids, column->name),
+											  list_length(nodes) == 1 ? "" : "s",
+											  join(nodes), own,
+											  function_name(state, "snowflake_parse")));
 }
 
 /*
@@ -530,8 +538,10 @@ check_tables(CheckState *state)
 				  list_nth(findings.errors, i));
 	if (n > MAX_FINDINGS)
 		check_row(state, nerrors > MAX_FINDINGS ? "error" : "warning",
-				  psprintf("There are more findings, in all errors: %d, warnings: %d. The others are shown when those above are mended.",
-						   nerrors, n - nerrors));
+				  n == MAX_FINDINGS + 1 ?
+				  "There is one more finding. It is shown when those above are mended." :
+				  psprintf("There are %d more findings. They are shown when those above are mended.",
+						   n - MAX_FINDINGS));
 
 	check_row(state, "ok",
 			  findings.ncolumns == 0 ?

@@ -12,20 +12,29 @@
  * The statements are what a person would write.  No catalog is updated, and
  * the statements run with the rights of the caller.
  *
- * The statements are planned and executed here.  What they are planned from is
- * read by convert_columns.c, convert_check.c and convert_ids.c; convert_plan.c
- * has the plan, which all of them share.
+ * The statements are planned here, and run by convert_run.c.  What they are
+ * planned from is read by convert_columns.c, convert_check.c, convert_refuse.c,
+ * convert_cost.c and convert_ids.c; convert_plan.c has the plan, which all of
+ * them share.
  *
  * Locking: ACCESS EXCLUSIVE on all tables concerned, by one LOCK TABLE, parents
- * before children as other statements do, and otherwise by OID, so that two
- * conversions do not wait for each other.  The durable mark is raised with
- * these locks held, by the background worker.  That needs none of them: it
- * writes the sequence in the home database only.  The wait for it is bounded.
+ * before children as other statements do, and otherwise by OID.  Nothing is
+ * locked while the plan is made for that, and what a LOCK TABLE has locked is
+ * given back before another one, so that two conversions do not wait for each
+ * other.  Neither does a dry run wait for a table while it has another one:
+ * what it takes is ACCESS SHARE, to read the IDs, and to measure tables that
+ * nobody else has locked.  (The server locks what a view reads to show its
+ * definition.  Then the view is in the way, and the call fails.)
+ *
+ * The durable mark is raised with these locks held, by the background worker.
+ * That needs none of them: it writes the sequence in the home database only.
+ * The wait for it is bounded.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -36,18 +45,20 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/resowner.h"
 
 #include "compat.h"
 #include "convert_check.h"
 #include "convert_columns.h"
+#include "convert_cost.h"
 #include "convert_ids.h"
 #include "convert_plan.h"
+#include "convert_refuse.h"
+#include "convert_run.h"
 #include "ddl.h"
-#include "mark.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_convert);
@@ -57,6 +68,65 @@ PG_FUNCTION_INFO_V1(snowflake_convert);
  */
 
 /*
+ * Does LOCK TABLE reach it from its parent?
+ */
+static bool
+locked_with_parent(Conversion *plan, Member *m)
+{
+	if (!OidIsValid(m->parent) || m->relid == plan->relid)
+		return false;
+	for (int i = 0; i < plan->nmembers; i++)
+	{
+		if (plan->members[i].relid == m->parent &&
+			is_touched(plan, &plan->members[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The OIDs from a member's topmost ancestor down to itself.
+ */
+static List *
+path_to(Conversion *plan, Member *m)
+{
+	List	   *path = NIL;
+
+	while (m != NULL)
+	{
+		path = lcons_oid(m->relid, path);
+		m = OidIsValid(m->parent) ? find_member(plan, m->parent, m->column) : NULL;
+	}
+	return path;
+}
+
+/*
+ * In which order two tables are locked, of which these are the paths: as all
+ * tables would be if each topmost ancestor was locked with its descendants,
+ * level by level.  So it does not matter whether the ancestors are among those
+ * that one conversion locks, and not among those of another one.
+ */
+static int
+path_cmp(const ListCell *a, const ListCell *b)
+{
+	List	   *path_a = lfirst(a);
+	List	   *path_b = lfirst(b);
+
+	if (linitial_oid(path_a) == linitial_oid(path_b) &&
+		list_length(path_a) != list_length(path_b))
+		return list_length(path_a) - list_length(path_b);
+	for (int i = 0; i < list_length(path_a); i++)
+	{
+		Oid			oid_a = list_nth_oid(path_a, i);
+		Oid			oid_b = list_nth_oid(path_b, i);
+
+		if (oid_a != oid_b)
+			return oid_a < oid_b ? -1 : 1;
+	}
+	return 0;
+}
+
+/*
  * One LOCK for all tables that are touched.  LOCK locks their descendants, too.
  */
 static void
@@ -64,91 +134,34 @@ plan_lock(Conversion *plan)
 {
 	StringInfoData lock;
 	List	   *covered = NIL;
+	List	   *paths = NIL;
 	bool		below = false;	/* does it lock descendants? */
 
-	/* the members without a parent come first */
-	initStringInfo(&lock);
 	for (int i = 0; i < plan->nmembers; i++)
 	{
 		Member	   *m = &plan->members[i];
 
 		if (!is_touched(plan, m) || list_member_oid(covered, m->relid))
 			continue;
-		if (OidIsValid(m->parent) && m->relid != plan->relid)
+		if (locked_with_parent(plan, m))
 		{
-			bool		with_parent = false;
-
-			for (int j = 0; j < plan->nmembers; j++)
-			{
-				if (plan->members[j].relid == m->parent &&
-					is_touched(plan, &plan->members[j]))
-					with_parent = true;
-			}
-			if (with_parent)
-			{
-				below = true;
-				continue;
-			}
+			below = true;
+			continue;
 		}
 		covered = lappend_oid(covered, m->relid);
-		appendStringInfo(&lock, "%s%s", lock.len > 0 ? ", " : "", ddl_name(m->relid));
+		paths = lappend(paths, path_to(plan, m));
 	}
+	list_sort(paths, path_cmp);
+
+	initStringInfo(&lock);
+	for (int i = 0; i < list_length(paths); i++)
+		appendStringInfo(&lock, "%s%s", i > 0 ? ", " : "",
+						 ddl_name(llast_oid((List *) list_nth(paths, i))));
 	plan->lock = psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", lock.data);
 	add_statement(plan, plan->lock,
 				  psprintf("ACCESS EXCLUSIVE lock on %s%s: no other session can read or write it until the transaction ends",
 						   lock.data,
 						   below ? " and all tables below" : ""));
-}
-
-/*
- * What an ALTER TABLE costs, in words: its lock, and what it rewrites, where
- * columns change their type.  These are given as a list of literals, or NULL.
- * Foreign keys are found by what they depend on, which has an index.
- */
-static char *
-cost_of_alter(Oid relid, const char *columns)
-{
-	List	   *tree = find_all_inheritors(relid, NoLock, NULL);
-	char	   *array = oid_array(tree);
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "ACCESS EXCLUSIVE lock on %s", ddl_name(relid));
-	if (list_length(tree) > 1)
-		appendStringInfo(&buf, " and the tables below, %d, to which it applies too",
-						 list_length(tree) - 1);
-	if (columns == NULL)
-	{
-		appendStringInfoString(&buf, "; no rewrite");
-		return buf.data;
-	}
-
-	if (ddl_query(psprintf(
-						   "SELECT count(*) FILTER (WHERE c.relkind = 'r'),"
-						   " pg_size_pretty(coalesce(sum(pg_table_size(c.oid)) FILTER (WHERE c.relkind = 'r'), 0)),"
-						   " (SELECT count(*) FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid"
-						   "  WHERE t.relkind = 'r' AND t.oid = ANY (%s)),"
-						   " (SELECT count(DISTINCT k.oid) FROM pg_attribute a"
-						   "  JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = a.attrelid"
-						   "   AND d.refobjsubid = a.attnum AND d.classid = 'pg_constraint'::regclass"
-						   "  JOIN pg_constraint k ON k.oid = d.objid AND k.contype = 'f' AND k.conparentid = 0"
-						   "  WHERE a.attrelid = ANY (%s) AND a.attname IN (%s))"
-						   " FROM pg_class c WHERE c.oid = ANY (%s)",
-						   array, array, columns, array)) != 1)
-		elog(ERROR, "cannot read pg_class");
-
-	if (strcmp(ddl_value(0, 1), "1") == 0)
-		appendStringInfo(&buf, "; rewrites the table (%s)", ddl_value(0, 2));
-	else
-		appendStringInfo(&buf, "; rewrites %s tables (%s)", ddl_value(0, 1), ddl_value(0, 2));
-	if (strcmp(ddl_value(0, 3), "0") != 0)
-		appendStringInfo(&buf, " and %s index%s", ddl_value(0, 3),
-						 strcmp(ddl_value(0, 3), "1") == 0 ? "" : "es");
-	if (strcmp(ddl_value(0, 4), "0") != 0)
-		appendStringInfo(&buf, "; makes %s foreign key%s anew and checks %s", ddl_value(0, 4),
-						 strcmp(ddl_value(0, 4), "1") == 0 ? "" : "s",
-						 strcmp(ddl_value(0, 4), "1") == 0 ? "it" : "them");
-	return buf.data;
 }
 
 /*
@@ -163,7 +176,9 @@ plan_alter(Conversion *plan, const char *new_default)
 	for (int i = -1; i < plan->nmembers; i++)
 	{
 		Oid			relid = i < 0 ? plan->relid : plan->members[i].relid;
-		char	   *cost;
+		char	   *detail;
+		Rewrite		cost = {0};
+		Row		   *row;
 		StringInfoData alter;
 		StringInfoData columns; /* that change their type */
 
@@ -192,12 +207,14 @@ plan_alter(Conversion *plan, const char *new_default)
 							 quote_identifier(plan->column), new_default);
 		if (alter.len == 0)
 			continue;
-		cost = cost_of_alter(relid, columns.len > 0 ? columns.data : NULL);
+		detail = cost_of_alter(plan, relid, columns.len > 0 ? columns.data : NULL, &cost);
 		if (relid == plan->relid && new_default && plan->source == SOURCE_IDENTITY)
-			cost = psprintf("%s; drops the sequence of the identity column", cost);
-		add_statement(plan,
-					  psprintf("ALTER TABLE %s %s", ddl_name(relid), alter.data + 2),
-					  cost);
+			detail = psprintf("%s; drops the sequence of the identity column", detail);
+		row = add_statement(plan,
+							psprintf("ALTER TABLE %s %s", ddl_name(relid), alter.data + 2),
+							detail);
+		row->table = ddl_name(relid);
+		row->cost = cost;
 	}
 }
 
@@ -322,6 +339,8 @@ plan_to_snowflake(Conversion *plan)
 	if (plan->retype)
 		find_dependents(plan);
 	check_identity_sequence(plan);
+	if (plan->source != SOURCE_SNOWFLAKE || plan->retype)
+		find_refusals(plan);
 
 	if (plan->source == SOURCE_SNOWFLAKE)
 	{
@@ -345,6 +364,7 @@ plan_to_snowflake(Conversion *plan)
 	}
 	if (!new_default && !plan->retype)
 		return;
+	plan_estimate(plan);
 
 	if (plan->source == SOURCE_OTHER)
 		add_row(plan, ROW_WARNING,
@@ -506,6 +526,7 @@ plan_to_sequence(Conversion *plan)
 	char		persistence;
 	Oid			owner;
 	int64		start;
+	Rewrite		cost = {0};
 
 	if (!can_go_back(plan))
 		return;
@@ -540,7 +561,8 @@ plan_to_sequence(Conversion *plan)
 	add_statement(plan,
 				  psprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT nextval(%s::regclass)",
 						   plan->table, quote_identifier(plan->column), quote_literal_cstr(name)),
-				  cost_of_alter(plan->relid, NULL));
+				  cost_of_alter(plan, plan->relid, NULL, &cost));
+	plan_estimate(plan);
 	add_row(plan, ROW_NOTE,
 			"IDs of the sequence are unique in this table only, and have no time in them");
 	if (plan->source == SOURCE_SNOWFLAKE)
@@ -557,6 +579,8 @@ make_plan(Conversion *plan, bool with_ids)
 	for (int kind = 0; kind < (int) lengthof(plan->rows); kind++)
 		plan->rows[kind] = NIL;
 	plan->lock = NULL;
+	memset(&plan->cost, 0, sizeof(Rewrite));
+	plan->measured = NIL;
 	plan->with_ids = with_ids;
 	check_target(plan);
 	check_server(plan);
@@ -569,64 +593,64 @@ make_plan(Conversion *plan, bool with_ids)
 		plan_to_snowflake(plan);
 }
 
-static void
-run(const char *command)
-{
-	MemoryContext caller = CurrentMemoryContext;
-
-	ddl_run(command);
-	MemoryContextSwitchTo(caller);
-}
-
 /*
- * Take the lock that the plan needs and make the plan again, until a new plan
- * needs the lock that was taken.
+ * Take the lock that the plan needs, and make the plan again.  False if the new
+ * plan needs another lock; then this one is given back.
  */
-static void
+static bool
 lock_and_plan(Conversion *plan)
 {
-	for (;;)
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	char	   *lock = plan->lock;
+	bool		fits = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
 	{
-		char	   *lock;
-
-		make_plan(plan, false);
-		raise_errors(plan);
-		lock = plan->lock;
-		if (lock == NULL)
-			return;
-
-		/*
-		 * two sessions that held this lock and waited for the other would
-		 * deadlock
-		 */
-		UnlockRelationOid(plan->relid, AccessShareLock);
-		run(lock);
-
+		convert_run(lock);
 		make_plan(plan, true);
 		raise_errors(plan);
-		if (plan->lock == NULL || strcmp(plan->lock, lock) == 0)
-			return;
+		fits = plan->lock == NULL || strcmp(plan->lock, lock) == 0;
 	}
-}
-
-static void
-execute_plan(Conversion *plan)
-{
-	ListCell   *lc;
-
-	foreach(lc, plan->rows[ROW_STATEMENT])
+	PG_CATCH();
 	{
-		Row		   *row = lfirst(lc);
+		ErrorData  *error;
 
-		if (row->is_advance)
-			mark_advance(plan->advance_to);
-		else if (row->command != plan->lock)
-			run(row->command);
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		ReThrowError(error);
 	}
+	PG_END_TRY();
+	if (fits)
+		ReleaseCurrentSubTransaction();
+	else
+		RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return fits;
 }
 
 /*
- * snowflake_convert("table", "column", dry_run, target): step, kind, command,
+ * Make a plan that holds, with all tables locked that it touches.
+ */
+static void
+make_locked_plan(Conversion *plan)
+{
+	do
+	{
+		make_plan(plan, false);
+		raise_errors(plan);
+	} while (plan->lock != NULL && !lock_and_plan(plan));
+}
+
+/*
+ * snowflake_convert("table", "column", dry_run, target, force): step, kind, command,
  * detail
  */
 Datum
@@ -642,6 +666,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	plan->relid = PG_GETARG_OID(0);
 	plan->column = pstrdup(NameStr(*PG_GETARG_NAME(1)));
 	plan->schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	plan->force = PG_GETARG_BOOL(4);
 	plan->to_sequence = strcmp(target, "bigserial") == 0;
 	if (!plan->to_sequence && strcmp(target, "snowflake") != 0)
 		ereport(ERROR,
@@ -662,7 +687,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 		make_plan(plan, true);
 	else
 	{
-		lock_and_plan(plan);
+		make_locked_plan(plan);
 		execute_plan(plan);
 	}
 	ddl_end(nestlevel);

@@ -82,7 +82,11 @@ find_using_objects(Conversion *plan)
 						   "   WHEN 'pg_attrdef'::regclass THEN format('GENERATED ALWAYS AS (%%s)', pg_get_expr(x.adbin, x.adrelid))"
 						   "   WHEN 'pg_proc'::regclass THEN pg_get_functiondef(f.objid)"
 						   "   WHEN 'pg_publication_rel'::regclass THEN"
-						   "    (SELECT format('WHERE %%s', pg_get_expr(p.prqual, p.prrelid)) FROM pg_publication_rel p WHERE p.oid = f.objid)"
+						   "    (SELECT format('ALTER PUBLICATION %%I ADD TABLE ONLY %%s%%s%%s', b.pubname, p.prrelid::regclass,"
+						   "      (SELECT ' (' || string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) || ')'"
+						   "       FROM pg_attribute a WHERE a.attrelid = p.prrelid AND a.attnum = ANY (p.prattrs)),"
+						   "      ' WHERE ' || pg_get_expr(p.prqual, p.prrelid))"
+						   "     FROM pg_publication_rel p JOIN pg_publication b ON b.oid = p.prpubid WHERE p.oid = f.objid)"
 						   "   ELSE (SELECT concat_ws(' ', 'USING (' || pg_get_expr(p.polqual, p.polrelid) || ')',"
 						   "     'WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')"
 						   "    FROM pg_policy p WHERE p.oid = f.objid)"
@@ -223,14 +227,8 @@ void
 check_descendants(Conversion *plan)
 {
 	uint64		n;
-	Member	   *target = NULL;
+	Member	   *target = find_member(plan, plan->relid, plan->column);
 
-	for (int i = 0; i < plan->nmembers; i++)
-	{
-		if (plan->members[i].relid == plan->relid &&
-			plan->members[i].attnum == plan->attnum)
-			target = &plan->members[i];
-	}
 	if (target == NULL)
 		elog(ERROR, "column not found");
 

@@ -8,8 +8,8 @@
  * inheritance, in both directions and over any number of steps; they are
  * called "members".
  *
- * Everything is read with ddl_query(); nothing is changed.  Locks:
- * check_target() takes ACCESS SHARE on the table of the call, and keeps it.
+ * Everything is read with ddl_query(); nothing is changed, and no table is
+ * locked.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +24,6 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "parser/parse_func.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -68,18 +67,12 @@ check_target(Conversion *plan)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot convert temporary tables of other sessions")));
 
-	LockRelationOid(plan->relid, AccessShareLock);
-	if (get_rel_relkind(plan->relid) != relkind)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation \"%s\" was dropped concurrently", name)));
-
 	plan->attnum = get_attnum(plan->relid, plan->column);
 	if (plan->attnum == InvalidAttrNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
-						plan->column, get_rel_name(plan->relid))));
+						plan->column, name)));
 	if (plan->attnum < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -158,8 +151,9 @@ read_column(Conversion *plan)
 						   " ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
 						   " WHERE a.attrelid = %u AND a.attnum = %d",
 						   plan->relid, plan->attnum)) != 1)
-		elog(ERROR, "cannot read column %d of relation %u",
-			 plan->attnum, plan->relid);
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table %s was dropped concurrently", plan->table)));
 
 	plan->type = ddl_value_oid(0, 1);
 	identity = ddl_value(0, 2);
@@ -277,6 +271,18 @@ read_members(Conversion *plan)
 	/* on the way back to a sequence no type changes */
 	if (plan->to_sequence)
 		plan->retype = false;
+}
+
+Member *
+find_member(Conversion *plan, Oid relid, const char *column)
+{
+	for (int i = 0; i < plan->nmembers; i++)
+	{
+		if (plan->members[i].relid == relid &&
+			strcmp(plan->members[i].column, column) == 0)
+			return &plan->members[i];
+	}
+	return NULL;
 }
 
 bool

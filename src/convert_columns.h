@@ -40,6 +40,9 @@ extern void read_column(Conversion *plan);
  */
 extern void read_members(Conversion *plan);
 
+/* The member of this table and column; NULL where there is none. */
+extern Member *find_member(Conversion *plan, Oid relid, const char *column);
+
 /* Does the plan change the member's type? */
 extern bool is_changing(Conversion *plan, Member *m);
 

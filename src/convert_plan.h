@@ -25,6 +25,22 @@ typedef enum RowKind
 
 #define NROW_KINDS	(ROW_NOTE + 1)
 
+/* What is written anew. */
+typedef struct Rewrite
+{
+	int			ntables;
+	int			nindexes;
+	int64		table_bytes;
+	int64		index_bytes;
+} Rewrite;
+
+/* A table that is written anew. */
+typedef struct Measured
+{
+	Oid			relid;
+	int64		bytes;
+} Measured;
+
 /* A row of the result. */
 typedef struct Row
 {
@@ -34,6 +50,8 @@ typedef struct Row
 	const char *hint;			/* or NULL */
 	int			sqlerrcode;		/* of an error */
 	bool		is_advance;		/* it raises the durable mark */
+	const char *table;			/* that an ALTER TABLE names */
+	Rewrite		cost;			/* of it */
 } Row;
 
 /* Where the column's values come from now. */
@@ -74,6 +92,7 @@ typedef struct Conversion
 	char	   *table;			/* with schema and quotes */
 	Oid			schema;			/* of this extension */
 	bool		to_sequence;	/* back from snowflake IDs */
+	bool		force;			/* also where new IDs would be refused */
 
 	Oid			type;
 	Source		source;
@@ -93,6 +112,8 @@ typedef struct Conversion
 	uint64		advance_to;		/* 0, or a time unit */
 
 	char	   *lock;			/* the LOCK statement */
+	Rewrite		cost;			/* of all statements */
+	List	   *measured;		/* the tables among these */
 	List	   *rows[NROW_KINDS];
 } Conversion;
 

@@ -40,6 +40,7 @@
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
@@ -48,6 +49,7 @@
 #include "ddl.h"
 #include "partition_bounds.h"
 #include "partition_steps.h"
+#include "progress.h"
 #include "ranges.h"
 #include "settings.h"
 
@@ -293,6 +295,9 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 	int			npartitions;
 	List	   *plan = NIL;
 	ListCell   *lc;
+	int			todo = 0;
+	int			done = 0;
+	Progress	progress;
 	int			nestlevel;
 
 	PreventCommandDuringRecovery("snowflake_create_partitions()");
@@ -332,8 +337,11 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 		match_partitions(plan, partitions, npartitions);
 		require_names(plan, parent.namespace);
 	}
+	foreach(lc, plan)
+		todo += OidIsValid(((Wanted *) lfirst(lc))->relid) ? 0 : 1;
 
 	InitMaterializedSRF(fcinfo, 0);
+	progress_start(&progress);
 	nestlevel = ddl_begin();
 	foreach(lc, plan)
 	{
@@ -343,7 +351,14 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 		bool		nulls[4] = {false};
 
 		if (created)
+		{
 			create_partition(&parent, wanted);
+			done++;
+			if (done < todo && progress_due(&progress))
+				ereport(NOTICE,
+						(errmsg("created %d of %d partitions, about %s left",
+								done, todo, progress_left(&progress, done, todo))));
+		}
 
 		values[0] = ObjectIdGetDatum(wanted->relid);
 		bound_time_column(wanted->from, &values[1], &nulls[1]);
@@ -360,44 +375,90 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
  * Listing
  */
 
-/* The number of rows in a table, as counted. */
-typedef struct Count
+/*
+ * Add a condition for the IDs of a period, of which either end may be open.
+ */
+static void
+add_period(StringInfo where, const char *column, Bound from, Bound to)
 {
-	Oid			relid;			/* first, for oid_cmp() */
-	int64		rows;
-} Count;
+	appendStringInfo(where, "%s(%s IS NOT NULL", where->len > 0 ? " OR " : "", column);
+	if (from.kind == PARTITION_RANGE_DATUM_VALUE)
+		appendStringInfo(where, " AND %s OPERATOR(pg_catalog.>=) '%s'::pg_catalog.int8",
+						 column, bound_sql(from));
+	if (to.kind == PARTITION_RANGE_DATUM_VALUE)
+		appendStringInfo(where, " AND %s OPERATOR(pg_catalog.<) '%s'::pg_catalog.int8",
+						 column, bound_sql(to));
+	appendStringInfoChar(where, ')');
+}
 
 /*
- * Count the rows of each leaf of a parent.  The query reads the parent, so
- * SELECT on the parent is the only right that it needs.  Returns the counts in
- * the order of OIDs, without the leaves that have no rows.
+ * The condition for what is in the default partition: all between the others,
+ * which are in the order of their bounds.
  */
-static Count *
-count_rows(Oid parent, int *ncounts)
+static void
+add_rest(StringInfo where, const char *column, const Partition *partitions,
+		 int npartitions)
 {
-	MemoryContext context = CurrentMemoryContext;
-	char	   *query = psprintf("SELECT tableoid, pg_catalog.count(*) FROM %s GROUP BY 1 ORDER BY 1",
-								 ddl_name(parent));
-	Count	   *counts;
+	Bound		from = {PARTITION_RANGE_DATUM_MINVALUE, 0};
+	Bound		end = {PARTITION_RANGE_DATUM_MAXVALUE, 0};
+
+	appendStringInfo(where, "%s IS NULL", column);
+	for (int i = 0; i < npartitions && !partitions[i].is_default; i++)
+	{
+		if (bound_cmp(from, partitions[i].from) < 0)
+			add_period(where, column, from, partitions[i].from);
+		from = partitions[i].to;
+	}
+	if (bound_cmp(from, end) < 0)
+		add_period(where, column, from, end);
+}
+
+/*
+ * Count the rows of each partition.  The queries read the parent, so SELECT on
+ * the parent is the only right that they need.  By its condition each reads
+ * one partition.
+ */
+static void
+count_rows(Relation parent, const Partition *partitions, int npartitions,
+		   int64 *counts)
+{
+	char	   *name = ddl_name(RelationGetRelid(parent));
+	AttrNumber	attnum = RelationGetPartitionKey(parent)->partattrs[0];
+	char	   *column = pstrdup(quote_identifier(get_attname(RelationGetRelid(parent), attnum, false)));
+	StringInfoData query;
+	Progress	progress;
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "SPI_execute failed: %s", query);
-
-	*ncounts = (int) SPI_processed;
-	counts = MemoryContextAlloc(context, sizeof(Count) * Max(*ncounts, 1));
-	for (int i = 0; i < *ncounts; i++)
+	progress_start(&progress);
+	initStringInfo(&query);
+	for (int i = 0; i < npartitions; i++)
 	{
-		HeapTuple	tuple = SPI_tuptable->vals[i];
-		TupleDesc	tupdesc = SPI_tuptable->tupdesc;
+		StringInfoData where;
 		bool		isnull;
 
-		counts[i].relid = DatumGetObjectId(SPI_getbinval(tuple, tupdesc, 1, &isnull));
-		counts[i].rows = DatumGetInt64(SPI_getbinval(tuple, tupdesc, 2, &isnull));
+		initStringInfo(&where);
+		if (partitions[i].is_default)
+			add_rest(&where, column, partitions, npartitions);
+		else
+			add_period(&where, column, partitions[i].from, partitions[i].to);
+		resetStringInfo(&query);
+		appendStringInfo(&query, "SELECT pg_catalog.count(*) FROM %s WHERE %s",
+						 name, where.data);
+		if (SPI_execute(query.data, true, 0) != SPI_OK_SELECT)
+			elog(ERROR, "SPI_execute failed: %s", query.data);
+		counts[i] = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+												SPI_tuptable->tupdesc, 1, &isnull));
+		SPI_freetuptable(SPI_tuptable);
+		pfree(where.data);
+
+		if (i + 1 < npartitions && progress_due(&progress))
+			ereport(NOTICE,
+					(errmsg("counted the rows of %d of %d partitions, about %s left",
+							i + 1, npartitions,
+							progress_left(&progress, i + 1, npartitions))));
 	}
 	SPI_finish();
-	return counts;
 }
 
 /* the OIDs of a partition and, if it is partitioned itself, all below it */
@@ -473,14 +534,14 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 	Relation	rel;
 	Partition  *partitions;
 	int			npartitions;
-	Count	   *counts = NULL;
-	int			ncounts = 0;
+	int64	   *counts;
 
 	require_order();
 	rel = partitions_open_parent(relid, AccessShareLock);
 	partitions = partitions_read(rel, &npartitions);
+	counts = palloc0(sizeof(int64) * Max(npartitions, 1));
 	if (exact)
-		counts = count_rows(relid, &ncounts);
+		count_rows(rel, partitions, npartitions, counts);
 
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < npartitions; i++)
@@ -488,7 +549,7 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 		Partition  *partition = &partitions[i];
 		Datum		values[7];
 		bool		nulls[7] = {false};
-		int64		rows = 0;
+		int64		rows = counts[i];
 		int64		bytes = 0;
 		ListCell   *lc;
 
@@ -496,14 +557,7 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 		{
 			Oid			member = lfirst_oid(lc);
 
-			if (exact)
-			{
-				Count	   *count = ncounts == 0 ? NULL :
-					bsearch(&member, counts, ncounts, sizeof(Count), oid_cmp);
-
-				rows += count == NULL ? 0 : count->rows;
-			}
-			else
+			if (!exact)
 				rows += estimate_rows(member);
 			bytes += relation_bytes(member);
 			CHECK_FOR_INTERRUPTS();
@@ -596,6 +650,7 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 	int			npartitions;
 	Oid			default_relid = InvalidOid;
 	char	   *parent;
+	Progress	progress;
 	int			nestlevel;
 
 	if (!dry_run)
@@ -648,11 +703,17 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 				 errhint("Drop them without concurrently => true, or detach the default partition first.")));
 
 	InitMaterializedSRF(fcinfo, 0);
+	progress_start(&progress);
 	nestlevel = ddl_begin();
 	for (int i = 0; i < npartitions; i++)
 	{
 		Partition  *partition = &partitions[i];
 		char	   *name;
+
+		if (i > 0 && !dry_run && progress_due(&progress))
+			ereport(NOTICE,
+					(errmsg("dropped %d of %d partitions, about %s left",
+							i, npartitions, progress_left(&progress, i, npartitions))));
 
 		/*
 		 * DROP takes this lock, too; here it also keeps the name from

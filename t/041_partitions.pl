@@ -127,6 +127,37 @@ is(sql("SELECT partition, done FROM snowflake_drop_partitions('t', '2026-11-03+0
 is(sql($names), "t_2026_11_03\nt_2026_11_09", 'and gone');
 
 #
+# What takes long says how far it is, after some seconds
+#
+sql(<<'SQL');
+CREATE TABLE held (id bigint PRIMARY KEY);
+CREATE TABLE made (id bigint REFERENCES held) PARTITION BY RANGE (id);
+CREATE TABLE gone (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE counted (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE silent (id bigint REFERENCES held) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions(t, '2026-11-01+00', '2026-11-04+00', '1 day') FROM unnest('{gone,counted}'::regclass[]) t;
+CREATE TABLE counted_rest PARTITION OF counted DEFAULT;
+INSERT INTO counted SELECT id FROM snowflake_compose('2026-11-02+00', 1, 0, 0) id UNION ALL SELECT -7 UNION ALL SELECT NULL UNION ALL SELECT 9223372036854775807;
+SQL
+$mine->query_safe('BEGIN; INSERT INTO held VALUES (1); LOCK TABLE gone_2026_11_01 IN ACCESS SHARE MODE; LOCK TABLE counted_2026_11_01');
+my $period = "'2026-11-01+00', '2026-11-04+00', '1 day'";
+my @slow = map { start_sql($node, "SET application_name = 'slow'; $_") } (
+	"SELECT count(*) FROM snowflake_create_partitions('made', $period)",
+	"SELECT count(*) FROM snowflake_drop_partitions('gone', '2026-11-04+00')",
+	"SELECT string_agg(rows::text, ' ') FROM snowflake_partitions('counted', exact => true)",
+	"SET client_min_messages = warning; SELECT count(*) FROM snowflake_create_partitions('silent', $period)");
+outlast($node, 'slow', 4);
+$mine->query_safe('COMMIT');
+my @said = map { [ finish_sql($_) ] } @slow;
+is(join('|', map { $_->[0] } @said), '3|3|0 1 0 3|3', 'all of them are done');
+my @notices = map { my @found = $_->[1] =~ /^psql:\S+ NOTICE:  00000: (.*)$/mg; join ', ', @found } @said;
+like($notices[0], qr/^created 1 of 3 partitions, about \d+ s left$/, 'creating says how far it is');
+like($notices[1], qr/^dropped 1 of 3 partitions, about \d+ s left$/, 'so does dropping');
+like($notices[2], qr/^counted the rows of 1 of 4 partitions, about \d+ s left$/, 'and counting');
+is($said[3][1], '', 'client_min_messages silences it');
+sql('DROP TABLE made, gone, counted, silent, held');
+
+#
 # A dump brings the partitions, and creating goes on there
 #
 sql('SELECT snowflake_nextval(); CREATE DATABASE restored');

@@ -273,7 +273,111 @@ $writer->query_safe('COMMIT');
 my @results = map { [ finish_sql($_) ] } @both;
 is(join('', map { $_->[1] } @results), '', 'and not for each other');
 is(scalar(grep { $_->[0] =~ /draws snowflake IDs already: nothing to do/ } @results), 1, 'one is the first');
+#
+# How far it is
+#
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION hold(k int, id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF k = 1 THEN PERFORM pg_advisory_lock_shared(42); END IF;
+    RETURN true;
+END $$;
+SQL
+foreach my $table ('slow', 'silent')
+{
+	$node->safe_psql('postgres', <<SQL);
+CREATE TABLE $table (id serial, k int) PARTITION BY LIST (k);
+CREATE TABLE ${table}_1 PARTITION OF $table FOR VALUES IN (1);
+CREATE TABLE ${table}_2 PARTITION OF $table FOR VALUES IN (2);
+CREATE TABLE ${table}_3 PARTITION OF $table FOR VALUES IN (3);
+INSERT INTO $table (k) VALUES (1), (2), (3);
+ALTER TABLE $table ADD CHECK (hold(k, id));
+SQL
+}
+$writer->query_safe('SELECT pg_advisory_lock(42)');
+my @slow = map { start_sql($node, "SET application_name = 'slow'; $_->[1] SELECT count(*) FILTER (WHERE kind = 'error') FROM snowflake_convert('$_->[0]', 'id', false)") }
+  [ 'slow', '' ], [ 'silent', 'SET client_min_messages = warning;' ];
+outlast($node, 'slow', 2);
+$writer->query_safe('SELECT pg_advisory_unlock(42)');
+my @said = map { [ finish_sql($_) ] } @slow;
+is(join('|', map { $_->[0] } @said), '0|0', 'partitions are rewritten');
+is(join("\n", $said[0][1] =~ /NOTICE:  00000: (.*)/g) =~ s/\d+ s/N s/r, 'rewrote 1 of 3 tables, about N s left',
+	'one ALTER TABLE of many tables says how far it is');
+is($said[1][1], '', 'client_min_messages silences it');
+
+# a table that takes long is announced before; 15000 pages with a row each
+$node->safe_psql('postgres', <<'SQL');
+CREATE UNLOGGED TABLE large (id serial, t text) WITH (fillfactor = 10);
+ALTER TABLE large ALTER t SET STORAGE PLAIN;
+INSERT INTO large (t) SELECT repeat('x', 500) FROM generate_series(1, 15000);
+SQL
+is(rows($node, "'large', 'id'", 'note') =~ /^(estimate: .*)$/m ? $1 : '',
+	'estimate: rewrites 1 table (117 MB); needs 117 MB of disk for the new files until the transaction ends, and up to as much for WAL; holds the ACCESS EXCLUSIVE lock for 2 s to 6 s, at 20 to 100 MB/s',
+	'a dry run says what it takes');
+(undef, undef, $stderr) = $node->psql('postgres', "SELECT FROM snowflake_convert('large', 'id', false)");
+is($stderr =~ s/^psql:\S+ //r, "NOTICE:  rewriting public.large, with 117 MB of tables and indexes, takes roughly 2 s to 6 s\n"
+	  . 'HINT:  Meanwhile pg_database_size(current_database()) grows by about this size.', 'and the real run before it begins');
 $writer->quit;
+
+#
+# Deadlocks, which a server of another clock than the real one may not notice
+#
+my $beside = snowflake_node('beside');
+my $holder = session($beside);
+my $locker = session($beside);
+
+# a dry run and a real one beside one that has locked the tables in their order,
+# from the other table: whoever looks at the tables has none of them
+$beside->safe_psql('postgres', 'CREATE TABLE led (id serial PRIMARY KEY); CREATE TABLE leads (id int REFERENCES led)');
+my $lock = $beside->safe_psql('postgres', "SELECT command FROM snowflake_convert('leads', 'id') WHERE command LIKE 'LOCK%'");
+is($lock, 'LOCK TABLE public.led, public.leads IN ACCESS EXCLUSIVE MODE', 'in the order in which they were created');
+foreach my $dry ('true', 'false')
+{
+	$holder->query_safe('BEGIN; LOCK TABLE pg_constraint');
+	$run = start_sql($beside, "SET application_name = 'convert'; SELECT count(*) FILTER (WHERE kind = 'error') FROM snowflake_convert('leads', 'id', $dry)");
+	ok($beside->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE relation = 'pg_constraint'::regclass AND NOT granted"),
+		"dry_run => $dry: waits in the middle of its plan");
+	$locker->query_until(qr/begins/, "\\echo begins\nSET application_name = 'locker'; BEGIN; $lock;\n");
+	ok($beside->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'locker' AND (wait_event_type = 'Lock' OR state = 'idle in transaction')"),
+		'the tables are locked meanwhile');
+	$holder->query_safe('COMMIT');
+	ok($beside->poll_query_until('postgres', $waits), 'it waits for them, or for the lock on them') if $dry eq 'false';
+	$locker->query_safe('COMMIT');
+	is(join('|', finish_sql($run)), '0|', 'and goes on');
+}
+
+# what is locked is given back where another table, which is locked before it,
+# has come to it
+$beside->safe_psql('postgres', 'CREATE TABLE early (id int); CREATE TABLE late (id serial PRIMARY KEY)');
+$holder->query_safe('BEGIN; ALTER TABLE early ADD FOREIGN KEY (id) REFERENCES late');
+$run = start_sql($beside, "SET application_name = 'convert'; SELECT count(*) FROM snowflake_convert('late', 'id', false) WHERE command LIKE 'ALTER TABLE%'");
+ok($beside->poll_query_until('postgres', $waits), 'it waits for one table');
+$locker->query_until(qr/begins/, "\\echo begins\nSET application_name = 'locker'; BEGIN; LOCK TABLE early; LOCK TABLE late;\n");
+ok($beside->poll_query_until('postgres', $waits =~ s/convert/locker/r), 'another one for both');
+$holder->query_safe('COMMIT');
+ok($beside->poll_query_until('postgres', "SELECT state = 'idle in transaction' FROM pg_stat_activity WHERE application_name = 'locker'"),
+	'who gets them');
+$locker->query_safe('COMMIT');
+is(join('|', finish_sql($run)), '2|', 'and it goes on with both');
+$locker->quit;
+
+# several rounds of three at once, from each of three tables
+my $deadlocks = 0;
+foreach my $round (1 .. 6)
+{
+	$beside->safe_psql('postgres', <<'SQL');
+DROP TABLE IF EXISTS line, bill, client;
+CREATE TABLE client (id serial PRIMARY KEY, parent int REFERENCES client);
+CREATE TABLE bill (id serial PRIMARY KEY, client int REFERENCES client);
+CREATE TABLE line (id serial, bill int REFERENCES bill, client int REFERENCES client);
+SQL
+	my @runs = map { start_sql($beside, "SELECT FROM snowflake_convert($_, false)") }
+	  "'client', 'id'", "'bill', 'client'", "'line', 'client'", "'bill', 'id'";
+	$deadlocks += grep { (finish_sql($_))[1] ne '' } @runs;
+}
+is($deadlocks, 0, 'no deadlock of those that begin at connected tables');
+$holder->quit;
+$beside->stop;
 
 #
 # Temporary tables of others

@@ -62,7 +62,7 @@ my %open = (
 	'pg_stat_get_snowflake()' => [],
 	'pg_stat_get_snowflake_slots()' => [],
 	'pg_stat_get_snowflake_segments()' => [],
-	'snowflake_convert(regclass,name,boolean,text)' => [ 'tables.customer', 'id', 'false' ],
+	'snowflake_convert(regclass,name,boolean,text,boolean)' => [ 'tables.customer', 'id', 'false' ],
 );
 
 # For the owner of the extension, and whom the owner lets

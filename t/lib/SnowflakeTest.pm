@@ -22,6 +22,7 @@ our @EXPORT = qw(
   need_extension
   start_sql
   finish_sql
+  outlast
   psql_error
   session
   session_error
@@ -196,6 +197,21 @@ sub finish_sql
 	  map { s/\n\z//r }
 	  map { PostgreSQL::Test::Utils::slurp_file("$psql->{file}.$_") }
 	  qw(out err);
+}
+
+# Wait until so many others of this application_name wait for a lock, and then
+# for longer than the interval at which a function says how far it is.
+sub outlast
+{
+	my ($node, $name, $count) = @_;
+
+	$node->poll_query_until('postgres',
+		"SELECT count(*) = $count FROM pg_stat_activity WHERE application_name = '$name' AND wait_event_type = 'Lock'")
+	  or die "$count do not wait";
+	my $since = $node->safe_psql('postgres', 'SELECT clock_timestamp()');
+	$node->poll_query_until('postgres', "SELECT clock_timestamp() > '$since'::timestamptz + interval '5.2 s'")
+	  or die 'the clock stands still';
+	return;
 }
 
 # Take the first error apart that a psql with VERBOSITY=verbose has printed.
