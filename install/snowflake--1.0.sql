@@ -169,7 +169,7 @@ COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
 'a drawing of the bits of an ID with any layout and epoch';
 
 -- IMMUTABLE: text forms depend on no setting
-CREATE FUNCTION snowflake_encode(id bigint, base text)
+CREATE FUNCTION snowflake_encode(id bigint, base text DEFAULT 'base32')
 RETURNS text
 AS 'MODULE_PATHNAME', 'snowflake_encode'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -177,7 +177,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_encode(bigint, text) IS
 'a snowflake ID as a short text, in base32 (Crockford''s, sorts as the IDs do), base58 or base62';
 
-CREATE FUNCTION snowflake_decode(code text, base text)
+CREATE FUNCTION snowflake_decode(code text, base text DEFAULT 'base32')
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_decode'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -503,7 +503,7 @@ COMMENT ON COLUMN snowflake_key_formats.version IS
 COMMENT ON COLUMN snowflake_key_formats.time_zone IS
 'time zone of the time in its keys';
 COMMENT ON COLUMN snowflake_key_formats.text_route IS
-'how a text is routed: codes (by its characters) or hash';
+'which characters a text that is routed may have: ASCII (codes) or any (hash)';
 COMMENT ON COLUMN snowflake_key_formats.database_width IS
 'digits of the database number; 0 leaves it out';
 COMMENT ON COLUMN snowflake_key_formats.table_width IS
@@ -598,7 +598,7 @@ AS 'MODULE_PATHNAME', 'snowflake_route_text'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_route(text, integer, integer, text) IS
-'the shard of a text, by its characters'' codes or by the server''s hash; of digits, that of the number that they are';
+'the shard of a text, by a hash of its characters; of digits, that of the number that they are';
 
 --
 -- Running it
