@@ -51,6 +51,7 @@ OBJS = \
 	src/partition_steps.o \
 	src/partitions.o \
 	src/pgedge.o \
+	src/preload.o \
 	src/ranges.o \
 	src/ranges_support.o \
 	src/record.o \
@@ -65,6 +66,7 @@ OBJS = \
 	src/segment_request.o \
 	src/services.o \
 	src/settings.o \
+	src/settings_file.o \
 	src/shmem.o \
 	src/slots.o \
 	src/stats.o \

@@ -979,3 +979,20 @@ CREATE TRIGGER restore_mark BEFORE INSERT ON snowflake_dumped_mark
     FOR EACH ROW EXECUTE FUNCTION snowflake_restore_mark();
 
 ALTER TABLE snowflake_dumped_mark ENABLE ALWAYS TRIGGER restore_mark;
+
+--
+-- Say what is still missing, before the first ID is wanted.  No NOTICE, as
+-- CREATE EXTENSION hides these.
+--
+
+DO $do$
+DECLARE
+    missing text;
+BEGIN
+    SELECT detail INTO missing FROM snowflake_check()
+    WHERE "check" IN ('preload', 'node_id') AND status = 'error' LIMIT 1;
+    IF FOUND THEN
+        RAISE WARNING USING MESSAGE = 'this server cannot draw snowflake IDs yet', DETAIL = missing;
+    END IF;
+END
+$do$;
