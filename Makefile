@@ -54,6 +54,7 @@ OBJS = \
 	src/partition_steps.o \
 	src/partitions.o \
 	src/pgedge.o \
+	src/preload.o \
 	src/progress.o \
 	src/ranges.o \
 	src/ranges_support.o \
@@ -69,6 +70,7 @@ OBJS = \
 	src/segment_request.o \
 	src/services.o \
 	src/settings.o \
+	src/settings_file.o \
 	src/shmem.o \
 	src/slots.o \
 	src/stats.o \

@@ -169,7 +169,7 @@ COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
 'a drawing of the bits of an ID with any layout and epoch';
 
 -- IMMUTABLE: text forms depend on no setting
-CREATE FUNCTION snowflake_encode(id bigint, base text)
+CREATE FUNCTION snowflake_encode(id bigint, base text DEFAULT 'base32')
 RETURNS text
 AS 'MODULE_PATHNAME', 'snowflake_encode'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -177,7 +177,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_encode(bigint, text) IS
 'a snowflake ID as a short text, in base32 (Crockford''s, sorts as the IDs do), base58 or base62';
 
-CREATE FUNCTION snowflake_decode(code text, base text)
+CREATE FUNCTION snowflake_decode(code text, base text DEFAULT 'base32')
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_decode'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -527,7 +527,7 @@ COMMENT ON COLUMN snowflake_key_formats.version IS
 COMMENT ON COLUMN snowflake_key_formats.time_zone IS
 'time zone of the time in its keys';
 COMMENT ON COLUMN snowflake_key_formats.text_route IS
-'how a text is routed: codes (by its characters) or hash';
+'which characters a text that is routed may have: ASCII (codes) or any (hash)';
 COMMENT ON COLUMN snowflake_key_formats.database_width IS
 'digits of the database number; 0 leaves it out';
 COMMENT ON COLUMN snowflake_key_formats.table_width IS
@@ -622,7 +622,7 @@ AS 'MODULE_PATHNAME', 'snowflake_route_text'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_route(text, integer, integer, text) IS
-'the shard of a text, by its characters'' codes or by the server''s hash; of digits, that of the number that they are';
+'the shard of a text, by a hash of its characters; of digits, that of the number that they are';
 
 --
 -- Running it
@@ -1003,3 +1003,20 @@ CREATE TRIGGER restore_mark BEFORE INSERT ON snowflake_dumped_mark
     FOR EACH ROW EXECUTE FUNCTION snowflake_restore_mark();
 
 ALTER TABLE snowflake_dumped_mark ENABLE ALWAYS TRIGGER restore_mark;
+
+--
+-- Say what is still missing, before the first ID is wanted.  No NOTICE, as
+-- CREATE EXTENSION hides these.
+--
+
+DO $do$
+DECLARE
+    missing text;
+BEGIN
+    SELECT detail INTO missing FROM snowflake_check()
+    WHERE "check" IN ('preload', 'node_id') AND status = 'error' LIMIT 1;
+    IF FOUND THEN
+        RAISE WARNING USING MESSAGE = 'this server cannot draw snowflake IDs yet', DETAIL = missing;
+    END IF;
+END
+$do$;

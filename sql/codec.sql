@@ -75,6 +75,7 @@ SELECT snowflake_encode(NULL, 'base32') IS NULL AS e1, snowflake_encode(1, NULL)
 
 -- by name
 SELECT snowflake_decode(code => snowflake_encode(id => 7, base => 'base62'), base => 'base62');
+SELECT snowflake_encode(152075078181383514) AS base32, snowflake_decode('04727F9B31VAT') AS id;
 
 -- not an ID; not a base
 SELECT base, e.* FROM

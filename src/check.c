@@ -20,9 +20,11 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
@@ -33,7 +35,10 @@
 #include "lease.h"
 #include "lifetime.h"
 #include "mark.h"
+#include "preload.h"
+#include "record.h"
 #include "settings.h"
+#include "settings_file.h"
 #include "utf8.h"
 #include "worker.h"
 
@@ -55,10 +60,40 @@ check_preload(CheckState *state)
 {
 	if (shared == NULL)
 		check_row(state, "error",
-				  "snowflake is not loaded via \"shared_preload_libraries\": IDs can be read, not drawn. Add it there and restart the server.");
+				  psprintf("snowflake is not loaded via \"shared_preload_libraries\": IDs can be read, not drawn. %s %s",
+						   preload_detail(), preload_hint()));
 	else
 		check_row(state, "ok",
 				  "snowflake is loaded via \"shared_preload_libraries\".");
+}
+
+/* Will the server start with what its configuration files have now? */
+static void
+check_settings(CheckState *state)
+{
+	ListCell   *cell;
+
+	if (shared == NULL)
+	{
+		check_row(state, "ok", "They are checked when snowflake is preloaded.");
+		return;
+	}
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
+	{
+		check_row(state, "ok", "The configuration files are only read for roles with the privileges of pg_read_all_settings.");
+		return;
+	}
+	foreach(cell, settings_file_errors())
+	{
+		const WrongSetting *wrong = lfirst(cell);
+
+		check_row(state, "error",
+				  psprintf("The server will not start again: %s. %s%s%s",
+						   wrong->what, wrong->detail ? wrong->detail : "",
+						   wrong->detail ? " " : "", wrong->hint));
+	}
+	if (state->nrows == 0)
+		check_row(state, "ok", "The server will start with what its configuration files have now.");
 }
 
 /* Do the extension's objects here belong to the library? */
@@ -100,8 +135,7 @@ check_node_id(CheckState *state)
 				  "The number is leased from the registry.");
 	else if (snowflake_node_id == NODE_ID_UNSET)
 		check_row(state, "error",
-				  psprintf("\"snowflake.node_id\" is not set. Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
-						   max));
+				  psprintf("\"snowflake.node_id\" is not set. %s", settings_node_id_hint()));
 	else if (RecoveryInProgress() &&
 			 (primary = check_standby_node()) != NULL &&
 			 strcmp(primary, psprintf("%d", snowflake_node_id)) != 0)
@@ -252,8 +286,9 @@ check_layout(CheckState *state)
 			!layout_parse(layout_text, &layout, &error) ||
 			!layout_equal(&layout, &snowflake_layout))
 			check_row(state, "error",
-					  psprintf("This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. Configure what is recorded and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().",
-							   layout_text, check_show(epoch), database, configured));
+					  psprintf("This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. %s",
+							   layout_text, check_show(epoch), database, configured,
+							   record_hint(layout_text, check_show(epoch))));
 	}
 
 	/*
@@ -663,6 +698,7 @@ static const struct
 
 {
 	{"preload", check_preload},
+	{"settings", check_settings},
 	{"extension", check_extension},
 	{"node_id", check_node_id},
 	{"registry", check_registry},

@@ -20,6 +20,7 @@
 #include "utils/acl.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 #include "utils/rangetypes.h"
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
@@ -143,6 +144,29 @@ compat_background_workers(void)
 #endif
 		n++;
 	return n;
+}
+
+/*
+ * Was the value of a setting changed in the configuration, so that only a
+ * restart makes it count?
+ */
+static inline bool
+setting_awaits_restart(const char *name)
+{
+#if PG_VERSION_NUM < 160000
+	struct config_generic **all = get_guc_variables();
+
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+	{
+		if (strcmp(all[i]->name, name) == 0)
+			return (all[i]->status & GUC_PENDING_RESTART) != 0;
+	}
+	return false;
+#else
+	struct config_generic *setting = find_option(name, false, true, 0);
+
+	return setting != NULL && (setting->status & GUC_PENDING_RESTART) != 0;
+#endif
 }
 
 /*

@@ -26,6 +26,7 @@
 #include "convert_columns.h"
 #include "ddl.h"
 #include "lease.h"
+#include "preload.h"
 #include "settings.h"
 
 /*
@@ -299,9 +300,9 @@ check_server(Conversion *plan)
 	if (shared == NULL)
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "snowflake is not loaded via \"shared_preload_libraries\", so no ID could be drawn")->hint =
-			"Add \"snowflake\" to \"shared_preload_libraries\" and restart the server.";
+			preload_hint();
 	if (settings_need_lease() && !lease_is_used())
 		add_error(plan, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 				  "\"snowflake.node_id\" is not set, so no ID could be drawn")->hint =
-			"Set \"snowflake.node_id\" to a number that no other server has, and restart the server.";
+			settings_node_id_hint();
 }

@@ -109,8 +109,7 @@ require_number(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"snowflake.node_id\" is not set"),
 				 errdetail("Without a number of its own, this server could issue the IDs of another one."),
-				 errhint("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
-						 (uint64) snowflake_layout.max[FIELD_NODE])));
+				 errhint("%s", settings_node_id_hint())));
 }
 
 void
@@ -123,7 +122,7 @@ generator_require(void)
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 				 errmsg("cannot generate snowflake IDs during recovery"),
 				 errdetail("A standby would issue the IDs that its primary issues."),
-				 errhint("Generate IDs on the primary server.")));
+				 errhint("Generate IDs on the primary server. The connection option target_session_attrs=read-write finds it among several hosts.")));
 
 	if (!IsUnderPostmaster || IsBinaryUpgrade)
 		ereport(ERROR,
@@ -187,8 +186,8 @@ unit_of(TimestampTz now)
 						   pstrdup(timestamptz_to_str(now)),
 						   pstrdup(timestamptz_to_str(snowflake_epoch))),
 				 clock_steps() ?
-				 errhint("Set the server's clock.") :
-				 errhint("Set the server's clock and restart the server.")));
+				 errhint("Set the server's clock. If it is right, set \"snowflake.epoch\" to an instant that is past, and restart the server.") :
+				 errhint("Set the server's clock, or \"snowflake.epoch\" to an instant that is past, and restart the server.")));
 	if ((uint64) unit > MAX_TIME)
 		report_end(now);
 

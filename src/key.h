@@ -111,11 +111,12 @@ extern bool key_read(const KeyFormat *format, const char *str, size_t len,
 
 /*
  * The table, from 0 to before tables, that a text routes to: one of digits only
- * as the number that they are; any other by the codes of its characters, which
- * must be ASCII, and at least one.
+ * as the number that they are; any other by the hash of its bytes.  With codes
+ * these must be ASCII, and at least one.
  */
 extern bool key_is_number(const char *str, size_t len);
 extern int64_t key_route_number(const char *str, size_t len, int64_t tables);
+extern uint64_t key_hash(const char *str, size_t len);
 extern bool key_route_codes(const char *str, size_t len, int64_t tables,
 							int64_t *table, KeyError *error);
 

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "common/hashfn.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
@@ -65,7 +64,10 @@ route_number(int64 route, int64 tables)
 	return route % tables;
 }
 
-/* The table that a text routes to. */
+/*
+ * The table that a text routes to: the same in each database, whatever its
+ * encoding.  In one without an encoding the bytes must be UTF-8.
+ */
 static int64
 route_text(const char *str, int len, int64 tables, bool by_hash)
 {
@@ -75,8 +77,12 @@ route_text(const char *str, int len, int64 tables, bool by_hash)
 	if (key_is_number(str, len))
 		return key_route_number(str, len, tables);
 	if (by_hash && len > 0)
-		return (int64) (hash_bytes_extended((const unsigned char *) str, len, 0) %
+	{
+		const char *utf8 = pg_server_to_any(str, len, PG_UTF8);
+
+		return (int64) (key_hash(utf8, utf8 == str ? (size_t) len : strlen(utf8)) %
 						(uint64) tables);
+	}
 	if (!key_route_codes(str, len, tables, &table, &error))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

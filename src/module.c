@@ -166,8 +166,7 @@ _PG_init(void)
 		ereport(WARNING,
 				(errmsg("\"snowflake.node_id\" is not set"),
 				 errdetail("This server draws no snowflake IDs."),
-				 errhint("Set it to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let the server lease one, with \"snowflake.registry\".",
-						 (uint64) snowflake_layout.max[FIELD_NODE])));
+				 errhint("%s", settings_node_id_hint())));
 
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_hook;

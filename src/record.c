@@ -123,6 +123,13 @@ record_write(void)
 						  lengthof(values), values);
 }
 
+char *
+record_hint(const char *layout, const char *epoch)
+{
+	return psprintf("Set snowflake.layout = '%s' and snowflake.epoch = '%s' in postgresql.conf and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().",
+					layout, epoch);
+}
+
 bool
 record_check(bool has_home, bool accept, bool *is_known)
 {
@@ -158,7 +165,7 @@ record_check(bool has_home, bool accept, bool *is_known)
 						pstrdup(timestamptz_to_str(epoch)),
 						snowflake_layout_text,
 						pstrdup(timestamptz_to_str(snowflake_epoch))),
-				 errhint("Configure what is recorded and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().")));
+				 errhint("%s", record_hint(layout_text, pstrdup(timestamptz_to_str(epoch))))));
 
 	record_write();
 	ereport(LOG,

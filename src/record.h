@@ -22,6 +22,9 @@
  */
 extern bool record_check(bool has_home, bool accept, bool *is_known);
 
+/* What to do then, of what is recorded: a HINT. */
+extern char *record_hint(const char *layout, const char *epoch);
+
 /* Record the configuration. */
 extern void record_write(void);
 

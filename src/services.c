@@ -2,7 +2,7 @@
  *
  * services.c
  *		The background worker that serves what is not the mark: backfilling,
- *		segments, the lease, and keeping records.
+ *		segments, the lease, keeping records, and a look at what was reloaded.
  *
  * None of it can keep the mark writer from its work, and so no session from
  * drawing IDs; with a leased number, for as long as the lease holds.
@@ -31,6 +31,7 @@
 #include "segment.h"
 #include "services.h"
 #include "settings.h"
+#include "settings_file.h"
 #include "waits.h"
 #include "worker.h"
 
@@ -199,6 +200,7 @@ sleep_and_check(long timeout_ms)
 	wait_for_events(timeout_ms);
 	if (worker_after_sleep())
 	{
+		settings_file_log();
 		for (int i = 0; i < (int) lengthof(links); i++)
 		{
 			if (strcmp(registry, snowflake_registry) != 0)

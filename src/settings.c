@@ -51,6 +51,9 @@ bool		snowflake_keep_segments;
 
 bool		snowflake_settings_fixed = false;
 
+/* What numbers must fit: the layout in use, or that of the next start. */
+static const Layout *layout_to_fit = &snowflake_layout;
+
 static char *epoch_string;
 static char *layout_string;
 static char *recorded;
@@ -233,31 +236,35 @@ default_epoch(void)
  * so it is known here.
  */
 static bool
-check_field_number(int number, LayoutField field)
+check_field_number(const char *setting, int number, LayoutField field)
 {
-	if (number >= 0 && (uint64) number > snowflake_layout.max[field])
-	{
-		GUC_check_errdetail("The field \"%s\" of snowflake.layout has %d bits, so the largest number is " UINT64_FORMAT ".",
-							layout_field_name(field),
-							snowflake_layout.bits[field],
-							(uint64) snowflake_layout.max[field]);
-		if (!process_shared_preload_libraries_in_progress)
-			GUC_check_errhint("If the number is for another layout, set snowflake.layout first and restart the server.");
-		return false;
-	}
-	return true;
+	const char *name = layout_field_name(field);
+	uint64		max = layout_to_fit->max[field];
+
+	if (number < 0 || (uint64) number <= max)
+		return true;
+
+	GUC_check_errdetail("The field \"%s\" of snowflake.layout has %d bits, so the largest number is " UINT64_FORMAT ".",
+						name, layout_to_fit->bits[field], max);
+	if (max == 0)
+		GUC_check_errhint("Remove \"%s\", or first set \"snowflake.layout\" to a layout with the field \"%s\" and restart the server.",
+						  setting, name);
+	else
+		GUC_check_errhint("Set \"%s\" to a number from 0 to " UINT64_FORMAT ". For a larger one, first set \"snowflake.layout\" to a layout with more bits for the field \"%s\", and restart the server.",
+						  setting, max, name);
+	return false;
 }
 
 static bool
 check_node_id(int *newval, void **extra, GucSource source)
 {
-	return check_field_number(*newval, FIELD_NODE);
+	return check_field_number("snowflake.node_id", *newval, FIELD_NODE);
 }
 
 static bool
 check_sequence_start_max(int *newval, void **extra, GucSource source)
 {
-	return check_field_number(*newval, FIELD_SEQUENCE);
+	return check_field_number("snowflake.sequence_start_max", *newval, FIELD_SEQUENCE);
 }
 
 static bool
@@ -655,4 +662,48 @@ settings_define(void)
 									 PGC_POSTMASTER, PGC_S_FILE,
 									 GUC_ACTION_SET, false, ERROR, false);
 	}
+}
+
+char *
+settings_node_id_hint(void)
+{
+	if (setting_awaits_restart("snowflake.node_id"))
+		return pstrdup("It is set in the configuration, which counts after a restart: restart the server, as a reload is not enough.");
+	return psprintf("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
+					(uint64) snowflake_layout.max[FIELD_NODE]);
+}
+
+bool
+settings_has(const char *name)
+{
+	for (int i = 0; i < (int) lengthof(setting_names); i++)
+	{
+		if (pg_strcasecmp(name, setting_names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+ErrorData *
+settings_try(const char *name, const char *value, const Layout *layout)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
+
+	/* nothing that it does has to be undone */
+	layout_to_fit = layout;
+	PG_TRY();
+	{
+		(void) set_config_option(name, value, PGC_POSTMASTER, PGC_S_FILE,
+								 GUC_ACTION_SET, false, ERROR, false);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	layout_to_fit = &snowflake_layout;
+	return error;
 }

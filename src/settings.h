@@ -82,6 +82,19 @@ extern bool snowflake_settings_fixed;
 
 extern void settings_define(void);
 
+/* What to do where the server has no number: a HINT. */
+extern char *settings_node_id_hint(void);
+
+/* Is it one of the settings that must be right when the server starts? */
+extern bool settings_has(const char *name);
+
+/*
+ * Would the server start with a value of such a setting, with a layout?  It
+ * stays as it is.  Returns the error with which it would not, or NULL.
+ */
+extern ErrorData *settings_try(const char *name, const char *value,
+							   const Layout *layout);
+
 /* Is the node number not configured, and so one that only a lease can give? */
 static inline bool
 settings_need_lease(void)

@@ -13,6 +13,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
+#include "preload.h"
 #include "settings.h"
 #include "shmem.h"
 
@@ -180,5 +181,6 @@ shmem_require(const char *purpose)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snowflake must be loaded via \"shared_preload_libraries\" to %s",
 						purpose),
-				 errhint("Add \"snowflake\" to \"shared_preload_libraries\" and restart the server.")));
+				 errdetail("%s", preload_detail()),
+				 errhint("%s", preload_hint())));
 }

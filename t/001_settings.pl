@@ -160,7 +160,7 @@ is($node->safe_psql('postgres', 'SELECT node IS NULL FROM pg_stat_snowflake'), '
 my $error = error_of('SELECT snowflake_nextval()');
 like($error, qr/ERROR:  55000: "snowflake.node_id" is not set/, 'no node number, no IDs');
 like($error, qr/DETAIL:.*\nHINT:  Set "snowflake.node_id" to a number from 0 to 31/, 'with a hint');
-is(check('node_id'), 'error|"snowflake.node_id" is not set. Set it to a number from 0 to 31 that no other server has, and restart the server. Or let it lease one, with "snowflake.registry".',
+is(check('node_id'), 'error|"snowflake.node_id" is not set. Set "snowflake.node_id" to a number from 0 to 31 that no other server has, and restart the server. Or let it lease one, with "snowflake.registry".',
 	'snowflake_check() says so too');
 like(error_of('SELECT snowflake_nextval(10)'), qr/55000/, 'nor many');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM snowflake_nextval(0)'), '0', 'none is none');
@@ -337,7 +337,7 @@ foreach my $other (
 		"refuses $other");
 	my $stored = 'this server has issued IDs with layout ".*time:41.* sequence:12.*" and epoch 2020-01-01 00:00:00\+00, and is now configured with';
 	like($error, qr/DETAIL:  .*"postgres": $stored/, 'and says why');
-	like($error, qr/HINT:  Configure what is recorded.*snowflake_accept_layout\(\)/, 'and what to do');
+	like($error, qr/HINT:  Set snowflake\.layout = 'time:41 node:5 worker:5 sequence:12' and snowflake\.epoch = '\S+ \S+' in postgresql\.conf and restart.*snowflake_accept_layout\(\)/, 'and what to do');
 	like(error_of('SELECT snowflake_nextval(10)'), qr/55000/, 'for many too');
 	like(error_of('SET ROLE nobody; SELECT snowflake_accept_layout()'),
 		qr/42501: permission denied for function snowflake_accept_layout/,
@@ -463,7 +463,7 @@ foreach my $call ('snowflake_nextval()', 'snowflake_nextval(1)')
 {
 	$error = error_of("SELECT $call");
 	like($error, qr/ERROR:  55000: snowflake must be loaded via "shared_preload_libraries" to generate IDs/, "$call without preload");
-	like($error, qr/HINT:  Add "snowflake" to "shared_preload_libraries" and restart/, 'with a hint');
+	like($error, qr/HINT:  Write shared_preload_libraries = 'snowflake' into postgresql\.conf, and restart the server\.$/m, 'with a hint');
 }
 foreach my $view ('pg_stat_snowflake', 'pg_stat_snowflake_slots')
 {
@@ -473,7 +473,7 @@ foreach my $view ('pg_stat_snowflake', 'pg_stat_snowflake_slots')
 like(error_of('SELECT snowflake_currval()'), qr/ERROR:  55000: snowflake_currval is not yet defined/, 'currval');
 is($node->safe_psql('other', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status = 'error')),
 	'preload, worker, mark', 'snowflake_check()');
-like(check('preload'), qr/not loaded via "shared_preload_libraries": IDs can be read, not drawn\. Add it there and restart/, 'says what is missing');
+like(check('preload'), qr/not loaded via "shared_preload_libraries": IDs can be read, not drawn\. "shared_preload_libraries" is empty\. Write shared_preload_libraries = 'snowflake' into/, 'says what is missing');
 is($node->safe_psql('other', 'SELECT node, worker, sequence FROM snowflake_parse(152075078181383514)'),
 	'24|14|3418', 'reading works');
 is($node->safe_psql('other', "SELECT id_range_for('2021-02-23+00', '2021-02-24+00')"),

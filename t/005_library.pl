@@ -68,6 +68,61 @@ $session->{stderr} = '';
 $session->quit;
 
 #
+# A reload changes what a function returns: in plans made before it, with constants
+# and with parameters, as in new ones and in a new session
+#
+configure("snowflake.layout = 'time:41 node:5 worker:5 sequence:12'\nsnowflake.epoch = '2020-01-01 00:00:00+00'\n");
+reload_node($node);
+$session = session($node);
+my ($some_id, $some_ts) = (551380687257600000, '2024-03-01 12:00:00+00');
+my @calls = (
+	'snowflake_timestamp($1)', 'snowflake_parse($1)', 'snowflake_explain($1)',
+	'id_range_for($2)', q(id_range_for($2, $2 + interval '1 day')), q(id_range_for(tstzrange($2, $2 + interval '1 day'))),
+	q(snowflake_in($1, tstzrange($2, $2 + interval '1 day'))),
+	'snowflake_compose($2, 1, 2, 3)', 'snowflake_id($2, 7)');
+my @constant = map { s/\$1/'$some_id'::bigint/gr =~ s/\$2/'$some_ts'::timestamptz/gr } @calls;
+my @values;
+foreach my $n (0 .. $#calls)
+{
+	$session->query_safe("PREPARE c$n AS SELECT $constant[$n]");
+	$session->query_safe("PREPARE p$n (bigint, timestamptz) AS SELECT $calls[$n] WHERE \$1 IS NOT NULL AND \$2 IS NOT NULL");
+}
+
+# What the plans made before return, by name of the plan
+sub executed
+{
+	my ($n) = @_;
+
+	return (
+		constants => $session->query_safe("EXECUTE c$n"),
+		map { ($_ => $session->query_safe("SET plan_cache_mode = force_${_}_plan; EXECUTE p$n ($some_id, '$some_ts')")) } qw(custom generic));
+}
+foreach my $conf (
+	[ 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00:00+00' ],
+	[ 'time:41 node:5 worker:5 sequence:12', '2020-02-01 00:00:00+00' ],
+	[ 'time:40 node:5 worker:5 sequence:13', '2020-02-01 00:00:00+00' ],
+	[ 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00:00+00' ])
+{
+	my ($layout, $epoch) = @$conf;
+
+	configure("snowflake.layout = '$layout'\nsnowflake.epoch = '$epoch'\n");
+	reload_node($node);
+	ok(wait_for(sub { $session->query_safe("SHOW snowflake.layout") eq $layout && $session->query_safe("SHOW snowflake.epoch") eq $epoch }),
+		"reloaded: $layout since $epoch");
+	foreach my $n (0 .. $#calls)
+	{
+		my %executed = executed($n);
+		my $fresh = $node->safe_psql('postgres', "SELECT $constant[$n]");
+
+		is($executed{$_}, $fresh, "$calls[$n]: a plan made before ($_) returns what a new session does") foreach sort keys %executed;
+		is($session->query_safe("SELECT $constant[$n]"), $fresh, "$calls[$n]: and so does a new plan");
+		$values[$n]{$fresh} = 1;
+	}
+}
+is(scalar keys %{ $values[$_] }, $calls[$_] =~ /^snowflake_in/ ? 2 : 3, "$calls[$_]: each time another value") foreach 0 .. $#calls;
+$session->quit;
+
+#
 # A reload changes what a prepared statement finds
 #
 configure('');

@@ -235,4 +235,23 @@ SQL
 	is($right, 't', "is read as what it is, $name");
 }
 
+#
+# A text leads to the same shard in every database
+#
+foreach my $case ([ 'UTF8', 'é', '日' ], [ 'LATIN1', 'é' ], [ 'EUC_JP', '日' ], [ 'SQL_ASCII', 'é', '日' ])
+{
+	my ($encoding, @letters) = @$case;
+	my %table = ('é' => 19, '日' => 10);
+
+	$berlin->safe_psql('postgres', "CREATE DATABASE $encoding TEMPLATE template0 ENCODING '$encoding' LOCALE 'C'");
+	$berlin->safe_psql(lc $encoding, 'CREATE EXTENSION snowflake');
+	foreach my $letter (@letters)
+	{
+		is($berlin->safe_psql(lc $encoding, "SET client_encoding = 'UTF8'; SELECT \"table\" FROM snowflake_route('caf$letter', 4, 8, 'hash')"),
+			$table{$letter}, "the shard of caf$letter, with the encoding $encoding");
+	}
+}
+my (undef, undef, $stderr) = $berlin->psql('sql_ascii', "SELECT snowflake_route(E'caf\\xe9', 4, 8, 'hash')", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+is(psql_error($stderr)->{sqlstate}, '22021', 'without an encoding, other bytes than UTF-8 have none');
+
 done_testing();

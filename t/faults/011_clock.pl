@@ -506,7 +506,7 @@ $node = clock_node('epoch', '', $epoch - 3000 - time);
 		$error->{detail},
 		qr/^The clock shows 2019-12-31 23:\S+\+00, "snowflake\.epoch" is 2020-01-01 00:00:00\+00\.$/,
 		'and which clock and epoch');
-	is($error->{hint}, q{Set the server's clock.}, 'and what to do');
+	is($error->{hint}, q{Set the server's clock. If it is right, set "snowflake.epoch" to an instant that is past, and restart the server.}, 'and what to do');
 
 	set_clock($node, $epoch + 3 - time);
 	push @ids, (draw_one($session))[0];

@@ -14,7 +14,7 @@ use InstallTest;
 use SnowflakeTest;
 
 my $day = 24 * 3600;
-my @checks = qw(preload extension node_id registry layout lifetime clock steps drift time_sync
+my @checks = qw(preload settings extension node_id registry layout lifetime clock steps drift time_sync
   worker mark slots segments replication other_extension tables);
 
 # What it says of something: "status|detail", a row a line.
@@ -119,7 +119,7 @@ foreach my $other ('time:41 node:5 worker:5 sequence:11 since 2020-01-01 00:00:0
 	$node->safe_psql('postgres', "ALTER DATABASE postgres SET snowflake.recorded = '$other'");
 	my ($text, $epoch) = split / since /, $other;
 	is( check($node, 'layout', 'Other'),
-		qq(error|This server has issued IDs with layout "$text" and epoch $epoch, as recorded in database "postgres", and is now configured with $layout. Configure what is recorded and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().),
+		qq(error|This server has issued IDs with layout "$text" and epoch $epoch, as recorded in database "postgres", and is now configured with $layout. Set snowflake.layout = '$text' and snowflake.epoch = '$epoch' in postgresql.conf and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().),
 		"recorded: $other");
 }
 $node->safe_psql('postgres', "ALTER DATABASE postgres SET snowflake.recorded = $recorded");

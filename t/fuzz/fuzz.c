@@ -561,12 +561,21 @@ print_key_time(int64_t time, bool is_again, char str[64])
 
 /*
  * An order number as it was published, with two tables in each database so that
- * the route does not matter; a hash of FNV's authors.
+ * the route does not matter; hashes of FNV's authors.
  */
 static void
 check_published(void)
 {
 	static const char published[] = "UD000000011902261230103345300002";
+	static const struct
+	{
+		const char *text;
+		uint64_t	fnv1a;
+	}			hashes[] = {
+		{"", UINT64_C(0xCBF29CE484222325)},
+		{"a", UINT64_C(0xAF63DC4C8601EC8C)},
+		{"foobar", UINT64_C(0x85944171F73967E8)}
+	};
 	KeyFormat	format = {
 		.prefix = "UD",
 		.width = {2, 2, 4, 2, 15, 2, 5},
@@ -584,8 +593,16 @@ check_published(void)
 	CHECK(key_write(&format, &key, str) == strlen(published));
 	CHECK(memcmp(str, published, strlen(published)) == 0);
 
-	CHECK(key_route_codes("foobar", 6, INT64_C(1) << 31, &table, &error));
-	CHECK(table == (UINT64_C(0x85944171F73967E8) & INT32_MAX));
+	for (size_t i = 0; i < sizeof(hashes) / sizeof(hashes[0]); i++)
+	{
+		const char *text = hashes[i].text;
+		uint64_t	hash = hashes[i].fnv1a ^ (hashes[i].fnv1a >> 32);
+
+		CHECK(key_hash(text, strlen(text)) == hash);
+		CHECK(key_route_codes(text, strlen(text), INT64_C(1) << 31, &table, &error) == (*text != '\0'));
+		if (*text != '\0')
+			CHECK(table == (int64_t) (hash & INT32_MAX));
+	}
 }
 
 /* The numbers of any key: printed one after the other, and read from that. */
@@ -776,7 +793,7 @@ key_route(Input *in)
 	valid = key_route_codes(str, len, tables, &table, &error);
 	CHECK(valid == (len > 0 && ascii == len));
 	if (valid)
-		CHECK(table >= 0 && table < tables);
+		CHECK(table == (int64_t) (key_hash(str, len) % (uint64_t) tables));
 	else
 		CHECK(error.position == ascii + 1);
 	return valid;
