@@ -467,9 +467,11 @@ wait_detail(uint64 time, TimestampTz now)
 
 	if (!clock_timestamp_of_unit(time, &ts))
 		ts = DT_NOEND;
-	return psprintf("The %s shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
+	return psprintf("The %s shows %s. %s %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
 					clock_name(),
 					pstrdup(timestamptz_to_str(now)),
+					time <= pg_atomic_read_u64(&shared->latest) ?
+					"The latest ID is of" : "The next unused time unit begins at",
 					pstrdup(timestamptz_to_str(ts)),
 					(ts - now + 999) / 1000,
 					snowflake_max_drift);
