@@ -77,11 +77,11 @@
 
 /*
  * A backend goes to its own slot when it has lost more swaps than this in a
- * millisecond, and stays there for so long.  A swap that fails costs some
- * 0.1 us, so these are at most a hundredth of its time; backends that insert
- * rows lose fewer, those that only draw lose them within microseconds.
+ * millisecond, and stays there for so long.  Backends that insert rows lose
+ * fewer, and what they lose is time well spent: some 0.1 us a swap.  Those that
+ * only draw lose them within microseconds.
  */
-#define SWAPS_LOST		64
+#define SWAPS_LOST		16
 #define AWAY_US			(64 * INT64CONST(1000))
 
 /* The state of a backend. */
@@ -669,8 +669,7 @@ generator_take(uint64 want, int64 *first)
 
 	/*
 	 * Mostly it goes on where it is, as the clock is in that time unit, and
-	 * nobody was much later: in that order, as the clock may be set between.
-	 * Unsigned, so that a clock behind it is "no" too.
+	 * nobody was much later.  Unsigned, so that a clock behind it is "no" too.
 	 */
 	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us) &&
 		likely(pg_atomic_read_u64(&shared->latest) <= my.latest))
