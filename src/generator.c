@@ -699,8 +699,8 @@ generator_stay_below(int nslots)
 	if (my.slot >= nslots)
 	{
 		/* to go down takes a new time unit, even one ahead of the clock */
-		my.slot = my.own;
 		my.time++;
+		my.slot = first_slot(my.time);
 		my.unit_start = PG_INT64_MAX;
 	}
 }
