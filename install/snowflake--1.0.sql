@@ -787,7 +787,7 @@ COMMENT ON VIEW pg_stat_snowflake_slots IS
 COMMENT ON COLUMN pg_stat_snowflake_slots.worker IS
 'worker number of the slot';
 COMMENT ON COLUMN pg_stat_snowflake_slots.backends IS
-'number of sessions that have this slot';
+'number of sessions that were given this slot for when they are busy; all draw from worker 0';
 COMMENT ON COLUMN pg_stat_snowflake_slots.pids IS
 'process IDs of these sessions; null for roles that may not read all statistics';
 COMMENT ON COLUMN pg_stat_snowflake_slots.last_ts IS

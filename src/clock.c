@@ -80,8 +80,10 @@ clock_start(void)
 	pg_atomic_write_u64(&shared->clock.offset_seen, (uint64) offset);
 
 	/* with the clock before the epoch, nothing is drawn */
-	pg_atomic_write_u64(&shared->clock.logical,
-						(uint64) Max(now - snowflake_epoch, 0));
+	if (snowflake_clock == CLOCK_MODE_LOGICAL)
+		pg_atomic_write_u64(&shared->latest,
+							(uint64) layout_unit_floor(&snowflake_layout,
+													   Max(now - snowflake_epoch, 0)));
 }
 
 /*
@@ -102,15 +104,7 @@ clock_read_logical(void)
 	if (shared == NULL)
 		return GetCurrentTimestamp();
 	return snowflake_epoch +
-		(int64) pg_atomic_read_u64(&shared->clock.logical);
-}
-
-void
-clock_raise_logical(TimestampTz unit_start)
-{
-	if (snowflake_clock == CLOCK_MODE_LOGICAL)
-		shmem_raise(&shared->clock.logical,
-					(uint64) (unit_start - snowflake_epoch));
+		(int64) pg_atomic_read_u64(&shared->latest) * snowflake_layout.unit_us;
 }
 
 /*

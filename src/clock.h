@@ -45,9 +45,6 @@ clock_read_to_draw(void)
 		clock_read_monotonic();
 }
 
-/* IDs are drawn from here on in the time unit that begins then. */
-extern void clock_raise_logical(TimestampTz unit_start);
-
 /* Does it change when the server's clock is set? */
 static inline bool
 clock_steps(void)

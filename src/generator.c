@@ -15,18 +15,26 @@
  *
  * A backend draws, in this order,
  *
- *	1. from its own slot, in the time unit of the clock;
- *	2. when that has no sequence number left, from the next higher slots in
+ *	1. from the shared slot, the lowest, in the time unit of the clock.  So
+ *	   the IDs of all backends are in one order, and their index stays as dense
+ *	   as with a sequence;
+ *	2. from its own slot, for a while, when it loses many swaps to others there:
+ *	   backends that do nothing but draw do not wait for each other;
+ *	3. when the slot has no sequence number left, from the next higher slots in
  *	   the same time unit (it hops), so that one busy backend can use the rate
  *	   of the whole node;
- *	3. from the next time units (it borrows), up to max_drift ahead;
- *	4. then it waits for the clock, up to max_wait; then it errors.
+ *	4. from the next time units (it borrows), up to max_drift ahead;
+ *	5. then it waits for the clock, up to max_wait; then it errors.
  *
- * A clock that is behind the word is the same case as borrowing.
+ * A clock that was set back is the same case for all backends.  What counts is
+ * the latest time unit that any of them has gone to (shared->latest): with that
+ * further ahead than max_drift, nobody draws.  It is raised before an ID is
+ * taken there, and looked at before one is taken anywhere: so no ID has a time
+ * more than max_drift below that of one that was drawn before.
  *
  * The clock is one of several (clock.c).  With the logical one, all backends
- * draw in the latest time unit that one of them has gone to, and the clock
- * that 3. and 4. mean is the monotonic one.
+ * draw in that latest time unit, and the clock that 4. and 5. mean is the
+ * monotonic one.
  *
  * IDs are issued only at times that are reserved in the durable mark
  * (mark.c).  That is looked at once a time unit, when the backend moves
@@ -36,7 +44,9 @@
  * The IDs that one backend draws strictly increase: it goes on at its last
  * time unit or later, and within a time unit at its last slot or higher,
  * where the word is above everything drawn there before.  This needs the
- * worker between time and sequence; with other layouts it does not hop.
+ * worker between time and sequence; with other layouts it does not hop, and
+ * changes slots only between time units, or never where the worker is above the
+ * time.
  *
  * Locking: none.  State of this backend is in "my"; nothing between taking an
  * ID and noting it there can fail or be interrupted.
@@ -65,6 +75,15 @@
 /* A lease that ends within a shorter time unit counts to its end. */
 #define LONG_UNIT_US	(100 * INT64CONST(1000))
 
+/*
+ * A backend goes to its own slot when it has lost more swaps than this in a
+ * millisecond, and stays there for so long.  Backends that insert rows lose
+ * fewer, and what they lose is time well spent: some 0.1 us a swap.  Those that
+ * only draw lose them within microseconds.
+ */
+#define SWAPS_LOST		16
+#define AWAY_US			(64 * INT64CONST(1000))
+
 /* The state of a backend. */
 typedef struct GeneratorState
 {
@@ -74,6 +93,9 @@ typedef struct GeneratorState
 	int			start;			/* the slot to begin a time unit with */
 	int			nslots;			/* the slots it may draw from are below */
 	bool		can_hop;		/* may it draw from higher slots? */
+	bool		can_share;		/* and from the shared one at times? */
+	uint32		swaps_lost;		/* in this time unit, in the shared slot */
+	uint64		away_until;		/* the time unit, until when it is not there */
 	bool		looks_at_lease; /* for each ID, as a time unit may last longer
 								 * than the lease */
 
@@ -88,6 +110,7 @@ typedef struct GeneratorState
 	uint64		first_word;		/* the word's smallest value in the unit */
 	int64		first_id;		/* the smallest ID of slot and unit */
 	TimestampTz unit_start;		/* when the unit begins */
+	uint64		latest;			/* the last unit that others may be in */
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
@@ -143,6 +166,7 @@ prepare(void)
 
 	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
 		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
+	my.can_share = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER);
 	my.looks_at_lease = settings_need_lease() &&
 		(snowflake_clock == CLOCK_MODE_LOGICAL ||
 		 snowflake_layout.unit_us > LONG_UNIT_US);
@@ -260,6 +284,50 @@ move_to(int slot, uint64 time)
 	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(),
 							  slot, 0);
 	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
+	my.latest = time + MAX_DRIFT_US / snowflake_layout.unit_us;
+}
+
+/*
+ * The slot to begin a time unit with.
+ */
+static int
+first_slot(uint64 time)
+{
+	my.swaps_lost = 0;
+	if (my.can_share && time >= my.away_until)
+		my.start = SHARED_SLOT;
+
+	/* back to the own slot once that is enough, see next_place() */
+	else if (my.slot == my.start ||
+			 my.slot - my.start < my.nslots - 1 - my.own)
+		my.start = my.own;
+	return my.start;
+}
+
+/*
+ * Be in the own slot for a while.
+ */
+static void
+leave_shared_slot(void)
+{
+	my.away_until = my.time + Max(AWAY_US / snowflake_layout.unit_us, 1);
+	my.start = my.own;
+}
+
+/*
+ * Another backend was faster, so many times.
+ */
+static pg_noinline void
+note_swaps_lost(uint32 count)
+{
+	if (my.slot != SHARED_SLOT || my.own == SHARED_SLOT)
+		return;
+	my.swaps_lost += count;
+	if (my.swaps_lost <= SWAPS_LOST * Max(snowflake_layout.unit_us / 1000, 1))
+		return;
+	leave_shared_slot();
+	if (my.can_hop)
+		move_to(my.own, my.time);
 }
 
 /*
@@ -275,8 +343,9 @@ take(uint64 want, int64 *first)
 	uint64		word = pg_atomic_read_u64(my.word);
 	uint64		sequence;
 	uint64		count;
+	uint32		swaps_lost = 0;
 
-	do
+	for (;;)
 	{
 		if (word < my.first_word)
 			sequence = first_sequence(word);	/* its first in this unit */
@@ -285,12 +354,17 @@ take(uint64 want, int64 *first)
 		else
 			return 0;			/* all gone, or the word is ahead */
 		count = Min(want, SEQUENCE_MASK - sequence + 1);
-	} while (!pg_atomic_compare_exchange_u64(my.word, &word,
-											 my.first_word + sequence + count - 1));
+		if (likely(pg_atomic_compare_exchange_u64(my.word, &word,
+												  my.first_word + sequence + count - 1)))
+			break;
+		swaps_lost++;
+	}
 
 	*first = my.first_id +
 		(int64) (sequence << snowflake_layout.shift[FIELD_SEQUENCE]);
 	count_drawn(count);
+	if (unlikely(swaps_lost > 0))
+		note_swaps_lost(swaps_lost);
 	return count;
 }
 
@@ -329,6 +403,9 @@ next_place(uint64 *time, int *slot)
 
 	if (!my.can_hop)
 	{
+		if (my.can_share && *slot != my.own)
+			leave_shared_slot();
+		*slot = my.own;
 		*time = earliest_unit(my.own, *time + 1);
 		return;
 	}
@@ -389,9 +466,11 @@ wait_detail(uint64 time, TimestampTz now)
 
 	if (!clock_timestamp_of_unit(time, &ts))
 		ts = DT_NOEND;
-	return psprintf("The %s shows %s. The next unused time unit begins at %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
+	return psprintf("The %s shows %s. %s %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
 					clock_name(),
 					pstrdup(timestamptz_to_str(now)),
+					time <= pg_atomic_read_u64(&shared->latest) ?
+					"The latest ID is of" : "The next unused time unit begins at",
 					pstrdup(timestamptz_to_str(ts)),
 					(ts - now + 999) / 1000,
 					snowflake_max_drift);
@@ -514,6 +593,7 @@ take_anywhere(uint64 want, int64 *first)
 		TimestampTz now;
 		uint64		time;
 		uint64		latest;
+		uint64		last;
 		int			slot;
 
 		/* before the limit is looked at */
@@ -529,16 +609,19 @@ take_anywhere(uint64 want, int64 *first)
 		latest = latest_unit(now);
 		if (snowflake_clock == CLOCK_MODE_LOGICAL)
 			time = unit_of(clock_read_to_draw());
+		last = pg_atomic_read_u64(&shared->latest);
 
-		/* Begin the clock's time unit, or go on where we are. */
-		if (time > my.time)
+		/*
+		 * Begin the clock's time unit, or go on where we are.  Nobody draws
+		 * while the clock is too far behind the latest ID.
+		 */
+		if (unlikely(last > latest))
 		{
-			/* back to the own slot once that is enough, see next_place() */
-			if (my.slot == my.start ||
-				my.slot - my.start < my.nslots - 1 - my.own)
-				my.start = my.own;
-			slot = my.start;
+			time = last;
+			slot = my.slot;
 		}
+		else if (time > my.time)
+			slot = first_slot(time);
 		else
 		{
 			time = my.time;
@@ -550,7 +633,7 @@ take_anywhere(uint64 want, int64 *first)
 			uint64		count;
 
 			move_to(slot, time);
-			clock_raise_logical(my.unit_start);
+			shmem_raise(&shared->latest, time);
 			count = take(want, first);
 			if (count > 0)
 			{
@@ -584,10 +667,11 @@ generator_take(uint64 want, int64 *first)
 	TimestampTz now = clock_read_to_draw();
 
 	/*
-	 * Mostly it goes on where it is, as the clock is in that time unit.
-	 * Unsigned, so that a clock behind it is "no" too.
+	 * Mostly it goes on where it is, as the clock is in that time unit, and
+	 * nobody was much later.  Unsigned, so that a clock behind it is "no" too.
 	 */
-	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us))
+	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us) &&
+		likely(pg_atomic_read_u64(&shared->latest) <= my.latest))
 	{
 		uint64		count = take(want, first);
 
@@ -606,15 +690,16 @@ generator_stay_below(int nslots)
 	if (nslots >= my.nslots)
 		return;
 
-	/* slots are shared where there are more backends than slots, too */
+	/* own slots are shared where there are more backends than slots, too */
 	my.nslots = nslots;
-	my.own %= nslots;
+	if (my.own >= nslots)
+		my.own = nslots == 1 ? 0 : 1 + my.own % (nslots - 1);
 	my.start = my.own;
 	if (my.slot >= nslots)
 	{
 		/* to go down takes a new time unit, even one ahead of the clock */
-		my.slot = my.own;
 		my.time++;
+		my.slot = first_slot(my.time);
 		my.unit_start = PG_INT64_MAX;
 	}
 }

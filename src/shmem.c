@@ -122,8 +122,8 @@ shmem_startup(void)
 		ConditionVariableInit(&shared->segments.changed);
 
 		shared->clock.offset = 0;
-		pg_atomic_init_u64(&shared->clock.logical, 0);
 		pg_atomic_init_u64(&shared->clock.offset_seen, 0);
+		pg_atomic_init_u64(&shared->latest, 0);
 
 		init_stats();
 		for (int i = 0; i < ALARM_KINDS; i++)

@@ -52,6 +52,9 @@ typedef struct Slot
 
 #define SLOT_CLOSED	PG_UINT64_MAX
 
+/* All backends draw from this one, the lowest; the others are given to them. */
+#define SHARED_SLOT	0
+
 /*
  * A backend that draws IDs, at its process number.
  */
@@ -594,13 +597,6 @@ typedef struct Clock
 	int64		offset;
 
 	/*
-	 * The logical clock, in microseconds since the epoch: the wall clock at
-	 * server start, or the beginning of the latest time unit that a backend
-	 * has gone to.  Raised by anyone, read by anyone, with no lock.
-	 */
-	pg_atomic_uint64 logical;
-
-	/*
 	 * Like "offset", as it was last seen: when the server's clock is set, it
 	 * changes, see clock_steps.c.  Changed by compare-and-swap from what was
 	 * read before the clock was, so that a step is seen once; by anyone, with
@@ -712,6 +708,15 @@ typedef struct SharedState
 	 * postmaster before there are other processes, read only from then on.
 	 */
 	TimeLineID	primary_timeline;
+
+	/*
+	 * The latest time unit that a backend has gone to, to draw there; with the
+	 * logical clock at least that of server start.  Raised by anyone before an
+	 * ID is taken there, read for each ID, with no lock.  On a cache line that
+	 * holds nothing else.
+	 */
+	char		pad_latest[PG_CACHE_LINE_SIZE];
+	pg_atomic_uint64 latest;
 
 	/* On cache lines that hold nothing else. */
 	char		pad[PG_CACHE_LINE_SIZE];

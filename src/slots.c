@@ -4,8 +4,10 @@
  *		Give worker slots to backends and take them back.
  *
  * A backend is given a slot when it first draws an ID and keeps it until it
- * exits.  With more backends than slots, slots are shared: nothing but speed
- * depends on who has which, since every ID is taken by compare-and-swap.
+ * exits.  It is for when it is busy; the shared slot is given to nobody, unless
+ * there is no other.  With more backends than slots, several have the same:
+ * nothing but speed depends on who has which, since every ID is taken by
+ * compare-and-swap.
  *
  * Locking: the table of who has which slot is under shared->lock, taken once
  * at the first ID and once at exit.  Nothing that can fail is done under it.
@@ -27,8 +29,9 @@ static void slots_release(int code, Datum arg);
  *
  * A busy backend goes on into the slots above its own (generator.c), so first
  * come those with the most room before the next one given out: for 31 slots
- * 0, 16, 8, 24, 4, ...  That is i with its bits reversed.  There are as many
- * slots as worker numbers, a power of 2, or one less; that one would be last.
+ * the shared one, 16, 8, 24, 4, ...  That is i with its bits reversed.  There
+ * are as many slots as worker numbers, a power of 2, or one less; that one would
+ * be last.
  */
 static int
 slot_by_preference(int i)
@@ -59,8 +62,8 @@ slots_acquire(void)
 	before_shmem_exit(slots_release, (Datum) 0);
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	best = slot_by_preference(0);
-	for (int i = 1; i < shared->nslots && SLOT(best)->nbackends > 0; i++)
+	best = shared->nslots == 1 ? SHARED_SLOT : slot_by_preference(1);
+	for (int i = 2; i < shared->nslots && SLOT(best)->nbackends > 0; i++)
 	{
 		int			slot = slot_by_preference(i);
 

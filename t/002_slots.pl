@@ -1,6 +1,8 @@
 
-# Worker slots: given at the first call, shared fairly, given back however a
-# backend ends, and the next owner goes on above the word that was left.
+# Worker slots: given at the first call, in turn, given back however a backend
+# ends, and the next owner goes on above the word that was left.  And who draws
+# from which: all from the shared one, backends that get into each other's way from
+# their own.
 
 use strict;
 use warnings;
@@ -45,20 +47,19 @@ my $first = session($node);
 my $pid = $first->query_safe('SELECT pg_backend_pid()');
 is(slots('sum(cardinality(pids))'), '0', 'a backend that draws nothing has none');
 my $id = $first->query_safe($draw);
-is(slots("string_agg(pids::text, '') FILTER (WHERE pids <> '{}'), sum(issued), max(last_id)"),
+is(slots("string_agg(pids::text, '') FILTER (WHERE pids <> '{}' AND worker > 0), sum(issued), max(last_id)"),
 	"{$pid}|1|$id", 'the first call gives it one');
 $first->query_safe($draw) for 1 .. 5;
-is(slots('sum(cardinality(pids)), sum(issued)'), '1|6', 'and no more later');
+is(slots('sum(cardinality(pids)), sum(issued), sum(issued) FILTER (WHERE worker = 0)'),
+	'1|6|6', 'and no more later; it draws from the shared one');
 
 #
-# 200 backends, 31 slots
+# 200 backends, 30 slots to give
 #
 my @sessions = ($first, map { session($node) } 2 .. 200);
 my @ids = map { $_->query_safe($draw) } @sessions;
-is(slots('sum(cardinality(pids)), min(cardinality(pids)), max(cardinality(pids))'),
-	'200|6|7', '200 backends are shared out over 31 slots');
-my %first_sequence = map { $_ & 4095 => 1 } @ids[ 1 .. 31 ];
-cmp_ok(scalar(keys %first_sequence), '>', 16, 'new slots begin anywhere, not all at the same sequence number');
+is(slots('sum(cardinality(pids)), min(cardinality(pids)) FILTER (WHERE worker > 0), max(cardinality(pids))'),
+	'200|6|7', '200 backends are shared out over 30 slots');
 is($node->safe_psql('postgres', 'SELECT count(DISTINCT pid) FROM pg_stat_snowflake_slots, unnest(pids) pid'),
 	'200', 'each has one slot');
 
@@ -84,6 +85,28 @@ $seen{$_}++ foreach @ids, $id;
 is(scalar(keys %seen), 200 * 31 + 1, '200 backends, no ID twice');
 ok($increasing, 'and those of each backend increase');
 is(slots('sum(issued)'), 200 * 31 + 6, 'all are counted');
+
+is(slots('sum(issued)'), slots('sum(issued) FILTER (WHERE worker < 4)'),
+	'they draw from the shared slot, or the next ones where that is used up');
+
+#
+# Backends that do nothing but draw leave the shared slot where they meet, and
+# come back afterwards.
+#
+my $cpus = `getconf _NPROCESSORS_ONLN`;
+# slots that a session alone does not come to, and that some of them are given
+my $own = slots('sum(issued) FILTER (WHERE worker >= 12)');
+my @draws = map {
+	start_sql($node, 'SELECT count(*) FROM (SELECT snowflake_nextval() FROM generate_series(1, 2000000)) s') } 1 .. 4;
+is(join('', map { (finish_sql($_))[0] } @draws), '2000000' x 4, 'four draw at once');
+SKIP:
+{
+	skip 'with one CPU, nobody is in the way', 1 if $cpus < 2;
+	cmp_ok(slots('sum(issued) FILTER (WHERE worker >= 12)'), '>', $own, 'from their own slots');
+}
+my $more = 8_000_000;
+wait_for_backends(200, 'they end');
+cmp_ok($first->query_safe('SELECT worker FROM snowflake_parse(snowflake_nextval())'), '<', 4, 'the next one draws from the shared slot');
 
 #
 # The ways out
@@ -125,12 +148,26 @@ eval { $idle->quit };
 
 # the counts of those who left are kept
 my $issued = slots('sum(issued)');
-cmp_ok($issued, '>', 200 * 31 + 6, 'what they drew stays counted');
+cmp_ok($issued, '>', 200 * 31 + 6 + $more, 'what they drew stays counted');
 
 # all gone
 $_->quit foreach @sessions;
 wait_for_backends(0, 'all slots are free again');
 is(slots('sum(issued)'), $issued, 'and nothing is counted twice');
+
+#
+# Slots that nobody has drawn from begin anywhere, not all at the same sequence
+# number: in a long time unit one batch takes all.
+#
+$node->append_conf('postgresql.conf', "snowflake.layout = 'time:31\@60s node:5 worker:5 sequence:12'\nsnowflake.max_drift = 1h\n");
+forget_mark($node);
+$node->restart;
+is($node->safe_psql('postgres', <<'SQL'), '31|t', 'all slots, each beginning anywhere');
+SET snowflake.max_wait = '1min';
+SELECT count(worker), count(DISTINCT first) > 24
+FROM (SELECT DISTINCT ON (worker) worker, sequence AS first
+      FROM snowflake_nextval(31 * 4096) WITH ORDINALITY AS d (id, n), snowflake_parse(id) ORDER BY worker, n) AS f
+SQL
 
 #
 # The next owner of a slot goes on above the word that was left: one slot,
@@ -140,6 +177,7 @@ is(slots('sum(issued)'), $issued, 'and nothing is counted twice');
 $node->append_conf('postgresql.conf', <<'CONF');
 snowflake.layout = 'time:31@60s node:5 worker:0 sequence:20'
 snowflake.sequence_start = zero
+snowflake.max_drift = 1s
 CONF
 forget_mark($node);
 $node->restart;

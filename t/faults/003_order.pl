@@ -1,7 +1,8 @@
 
-# The order in which a backend looks for an ID: its own slot, the higher slots
+# The order in which a backend looks for an ID: the shared slot, the higher slots
 # of the node in the same time unit, the next time units up to max_drift, a
-# wait up to max_wait, an error.
+# wait up to max_wait, an error.  And the order of all: where the clock was set back,
+# no backend draws far below what another one drew.
 #
 # Time units of a minute and fields of a few bits make each step visible
 # without racing the clock.  The server has a clock of its own, so that a minute
@@ -70,38 +71,60 @@ sub draw
 my $minutes = "snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:1'\n";
 
 #
-# Own slot, hop, borrow
+# Shared slot, hop, borrow
 #
 restart_with($minutes . "snowflake.max_drift = '10min'\n");
 my $a = session($node);
-is(draw($a, 2), '0:0+0 0:1+0', 'own slot, until its sequence numbers are gone');
+is(draw($a, 2), '0:0+0 0:1+0', 'the shared slot, until its sequence numbers are gone');
 is(draw($a, 4), '1:0+0 1:1+0 2:0+0 2:1+0', 'then the higher slots, in the same unit');
-is(draw($a, 3), '0:0+1 0:1+1 1:0+1', 'then the next unit, from its own slot again');
+is(draw($a, 3), '0:0+1 0:1+1 1:0+1', 'then the next unit, from the shared slot again');
 is(draw($a, 5), '1:1+1 2:0+1 2:1+1 0:0+2 0:1+2', 'and so on; no ID has worker 3');
 
-# a second backend, and a third, whose slot is in the middle
+# more backends go on where the first one is
 my $b = session($node);
-is(draw($b, 1), '2:0+2', 'another backend is not sent back before what is taken');
+is(draw($b, 1), '1:0+2', 'another backend is not sent back before what is taken');
 my $c = session($node);
-is(draw($c, 3), '1:0+2 1:1+2 2:1+2', 'one hops upwards, only');
+is(draw($c, 2), '1:1+2 2:0+2', 'nor is a third');
+is(draw($a, 3), '2:1+2 0:0+3 0:1+3', 'the first goes on above what is taken');
+is(draw($c, 1), '1:0+3', 'and so on');
 is($node->safe_psql('postgres', "SELECT string_agg(worker || ':' || issued, ' ' ORDER BY worker) FROM pg_stat_snowflake_slots"),
-	'0:6 1:6 2:6', 'IDs are counted at the slot they are from');
-# the slots above its own are exhausted, and the first draws below
-is(draw($c, 2), '1:0+3 1:1+3', 'it borrows');
-is(draw($a, 3), '0:0+3 0:1+3 2:0+3', 'the first goes on above what is taken');
+	'0:8 1:7 2:6', 'IDs are counted at the slot they are from');
+is($node->safe_psql('postgres', "SELECT string_agg(cardinality(pids)::text, ' ' ORDER BY worker) FROM pg_stat_snowflake_slots"),
+	'0 1 2', 'the shared slot is given to nobody');
 $_->quit foreach $a, $b, $c;
 
-# a busy backend whose own slot is high uses the whole node
-restart_with($minutes . "snowflake.max_drift = '1h'\n");
-my ($low, $middle);
-($low, $a, $middle) = map { session($node) } 1 .. 3;
-draw($low, 1);
-is(draw($a, 2), '2:0+0 2:1+0', 'the highest slot');
-draw($middle, 1);
-is(draw($a, 2), '2:0+1 2:1+1', 'has none above it');
-my $used = $a->query_safe('SELECT count(DISTINCT worker) FROM snowflake_nextval(20) id, snowflake_parse(id)');
-is($used, '3', 'so it begins its units lower, over slots that are idle');
-$_->quit foreach $low, $a, $middle;
+#
+# The clock set back, with backends that drew before and some that did not, more
+# than there are slots.  Nobody draws more than max_drift below the latest ID: each
+# waits, and gets the same error.
+#
+restart_with($minutes . "snowflake.max_drift = '10min'\nsnowflake.reserve_window = '2h'\n");
+my $before = $ahead;
+my @all = map { session($node) } 1 .. 6;
+my ($idle, $busy, @new) = @all;
+is(draw($busy, 2), '0:0+0 0:1+0', 'one draws from the shared slot');
+is(draw($idle, 1), '1:0+0', 'and one from another, that nobody takes further');
+set_clock($node, $before + 3600);
+is(draw($busy, 1), '0:0+0', 'the first one again, an hour later');
+$_->query_safe('SET snowflake.max_wait = 0') foreach @all;
+# back into the very time unit that the idle one drew in last
+set_clock($node, $before);
+foreach my $i (0 .. $#all)
+{
+	my $error = session_error($all[$i], 'SELECT snowflake_nextval()');
+	is("$error->{sqlstate}: $error->{message}",
+		'55P03: cannot generate a snowflake ID: the clock is behind the last ID', "backend $i draws nothing");
+	like($error->{detail}, qr/The clock shows .* The latest ID is of .*, which is \d+ ms ahead; "snowflake.max_drift" allows 600000 ms\. Waited for "snowflake.max_wait", 0 ms\./, 'which names both settings');
+	like($error->{hint}, qr/^Set the server's clock, wait until it has caught up, or raise "snowflake.max_drift"/, 'and what to do');
+}
+is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"check\" = 'drift'"), 'error', 'the doctor says so');
+# 5 minutes behind is within max_drift; the shared slot is ahead, so that there are
+# four numbers in a time unit
+set_clock($node, $before + 3300);
+is(join(' ', map { draw($_, 1) =~ s/^\d+:\d+\+//r } @all), '0 5 0 0 0 1',
+	'near enough, all draw: at the time of the clock, or where they were');
+is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"check\" = 'drift'"), 'ok', 'and all is well');
+$_->quit foreach @all;
 
 #
 # Batches: one step takes what a slot has in a unit.

@@ -480,7 +480,7 @@ sub issues_nothing
 		"$name: an error");
 	like(
 		$error->{detail},
-		qr/^The (?:monotonic )?clock shows .*\. The next unused time unit begins at .*, which is \d+ ms ahead; "snowflake\.max_drift" allows 100 ms\./,
+		qr/^The (?:monotonic )?clock shows .*\. (?:The latest ID is of|The next unused time unit begins at) .*, which is \d+ ms ahead; "snowflake\.max_drift" allows 100 ms\./,
 		"$name: that shows both times");
 	is(sqlstates($draw), '55P03', "$name: that all get");
 	is(stop_draw($draw)->{ids} + @ids, 0, "$name: nothing is issued");

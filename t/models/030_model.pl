@@ -1,8 +1,9 @@
-# The protocols of the durable mark, of leased node numbers, of segments and of
-# waking a process, in all orders of their steps: the model checker spin goes
-# through every state of mark.pml, lease.pml, segment.pml, segment_registry.pml
-# and wake.pml.  It must find no ID issued twice, and nobody who sleeps for ever,
-# and it must find one as soon as a protocol lacks any of its parts.
+# The protocols of the durable mark, of leased node numbers, of segments, of the
+# order of IDs and of waking a process, in all orders of their steps: the model
+# checker spin goes through every state of mark.pml, lease.pml, segment.pml,
+# segment_registry.pml, order.pml and wake.pml.  It must find no ID issued twice or
+# far below an earlier one, and nobody who sleeps for ever, and it must find one as
+# soon as a protocol lacks any of its parts.
 
 use strict;
 use warnings FATAL => 'all';
@@ -462,6 +463,17 @@ rejected('who asks first does not know what was lost', @unnoticed, 'UNTOLD');
 rejected('a server that has drawn lost numbers does not report after a restore', @set_back, 'ISOLATED');
 rejected('a tag is dropped when the registry is promoted', @promoted, 'DROP');
 rejected('a server that has drawn lost numbers does not report', @promoted, 'ISOLATED');
+
+#
+# One order for all sessions
+#
+use_model('order');
+
+holds_and_reaches_all('no ID is far below one that was drawn before');
+fails_model("an ID is drawn below another one", qr/^!\(.*began/, 'NEVER=(time<began)');
+fails_model('sessions do not look at the latest time', qr/began/, 'NO_LOOK');
+fails_model('sessions that stay where they are do not look', qr/began/, 'NO_FAST_LOOK');
+fails_model('the latest time is raised after the ID is taken', qr/began/, 'RAISE_LATE');
 
 #
 # Who wakes whom

@@ -1,0 +1,130 @@
+/*-------------------------------------------------------------------------
+ *
+ * order.pml
+ *		Model of the order of all sessions' IDs: none is more than max_drift
+ *		below one that was drawn before, whatever the clock does.
+ *
+ * For the model checker spin, which tries every order of the steps; see
+ * 030_model.pl for how it is run.
+ *
+ * Each atomic block or statement is one step: at most one access to what others
+ * write.  Between any two steps, all others may do any number of their own, and
+ * the clock may be set to any time.
+ *
+ *	Here						In src/generator.c
+ *	Session: fast				generator_take()
+ *	Session: slow				take_anywhere()
+ *	Session: take				take(), whose compare-and-swap is the step
+ *
+ * There are two sessions, and times 0 to TIMES.  A session has a time that it
+ * has gone to, and goes on there by the fast path if the clock shows it.  That no
+ * ID comes twice is for the words of the slots, which are not here: a session may
+ * find its slots empty at any time, and then borrows.
+ *
+ * -DNO_LOOK, -DNO_FAST_LOOK and -DRAISE_LATE each break the protocol; see where
+ * they are.  -DNEVER=condition asserts that no ID is drawn under that condition.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TIMES
+#define TIMES	3
+#endif
+#define DRIFT	1
+
+byte clock;
+byte latest;					/* time that a session has gone to */
+byte drawn;						/* the latest time of an ID */
+
+proctype Session()
+{
+	byte time;					/* that it has gone to */
+	byte next;					/* and that it may go to */
+	byte began;					/* drawn, when it was called */
+	byte now;
+	byte last;
+
+called:
+	began = drawn;
+
+	/* fast */
+	if
+	:: clock != time -> goto slow
+	:: else
+	fi;
+#ifndef NO_FAST_LOOK
+	if
+	:: latest > time + DRIFT -> goto slow
+	:: else
+	fi;
+#endif
+	if
+	:: goto take
+	:: skip						/* no number left there */
+	fi;
+
+slow:
+	now = clock;
+	last = latest;
+	atomic {
+		if
+#ifndef NO_LOOK
+		:: last > now + DRIFT -> goto waits
+#endif
+		:: else -> next = (time > now -> time : now)
+		fi;
+		last = 0
+	};
+
+borrow:
+	if
+	:: next > now + DRIFT || next > TIMES -> goto waits
+	:: else -> time = next
+	fi;
+#ifndef RAISE_LATE
+	atomic { latest = (latest > time -> latest : time) };
+#endif
+	if
+	:: goto take
+	:: atomic { next++; goto borrow }
+	fi;
+
+waits:
+	atomic { now = 0; last = 0; next = 0 };
+	/* for as long as it likes, or fails and is called again */
+	if
+	:: goto slow
+	:: goto called
+	fi;
+
+take:
+	atomic {
+		assert(time + DRIFT >= began);
+#ifdef NEVER
+		assert(!(NEVER));
+#endif
+		drawn = (drawn > time -> drawn : time);
+		now = 0;
+		next = 0
+	};
+#ifdef RAISE_LATE
+	atomic { latest = (latest > time -> latest : time) };
+#endif
+	goto called
+}
+
+proctype World()
+{
+	do
+	:: clock < TIMES -> clock++
+	:: clock > 0 -> clock = 0
+	od
+}
+
+init
+{
+	atomic {
+		run Session();
+		run Session();
+		run World()
+	}
+}
