@@ -77,7 +77,7 @@ $session = session($node);
 my ($some_id, $some_ts) = (551380687257600000, '2024-03-01 12:00:00+00');
 my @calls = (
 	'snowflake_timestamp($1)', 'snowflake_parse($1)', 'snowflake_explain($1)',
-	'id_range_for($2)', q(id_range_for($2, $2 + interval '1 day')), q(id_range_for(tstzrange($2, $2 + interval '1 day'))),
+	'id_range_for($2)', q(id_range_for($2, $2 + interval '1 day')), q(snowflake_in($1, $2, $2 + interval '1 day')),
 	q(snowflake_in($1, tstzrange($2, $2 + interval '1 day'))),
 	'snowflake_compose($2, 1, 2, 3)', 'snowflake_id($2, 7)');
 my @constant = map { s/\$1/'$some_id'::bigint/gr =~ s/\$2/'$some_ts'::timestamptz/gr } @calls;
