@@ -147,6 +147,26 @@ isnt($rewound, $number, 'rewound and promoted: another number');
 isnt($rewound, number_of($other), 'and not that of the other');
 draw_some($node);
 $other->stop;
+
+# One that follows the timeline of its standby, and is promoted after that: what
+# it had is the other's too.
+my $third = PostgreSQL::Test::Cluster->new('third');
+$node->backup('third');
+$third->init_from_backup($node, 'third', has_streaming => 1);
+$third->start;
+$node->wait_for_catchup($third, 'replay');
+$node->stop;
+$third->promote;
+my $follows = timeline($third);
+$node->enable_streaming($third);
+start_node($node);
+ok(poll(sub { try_sql($node, 'SELECT received_tli FROM pg_stat_wal_receiver') eq $follows }), 'it follows its standby');
+$node->promote;
+cmp_ok(timeline($node), '>', $follows, 'and is promoted');
+isnt(wait_number($node), $rewound, 'followed and promoted: another number');
+$rewound = number_of($node);
+draw_some($_) foreach $node, $third;
+$third->stop;
 is($twice, 0, 'no ID came twice');
 
 # pg_rewind copies the configuration too.
