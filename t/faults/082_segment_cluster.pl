@@ -411,12 +411,14 @@ sub crashes
 	return;
 }
 
-# It had no answer since then.
+# It had no answer since then: for so long that it forgets what it had, if the
+# registry was started again.
 sub silent
 {
 	my ($server, $since) = @_;
 
-	crashes($server) if $busy{registry} && time() - $since > $ttl - 1;
+	push @{ $server->{crashes} }, $since
+	  if $busy{registry} && time() - $since > $ttl - 1;
 	return;
 }
 
