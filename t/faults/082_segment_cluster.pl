@@ -147,7 +147,7 @@ BEGIN
 		extract(epoch FROM clock_timestamp()), pg_current_xact_id();
 END$$;
 
-CREATE FUNCTION note_segment() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION note_segment() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
 	PERFORM note(CASE WHEN new.fetches > old.fetches THEN 'given' ELSE 'reported' END,
 		new.tag, old.max_id + 1, new.max_id);
@@ -156,7 +156,7 @@ END$$;
 CREATE TRIGGER note AFTER UPDATE ON snowflake_segment_tag
 	FOR EACH ROW WHEN (new.max_id > old.max_id) EXECUTE FUNCTION note_segment();
 
-CREATE FUNCTION note_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION note_kept() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
 	PERFORM note(CASE TG_OP WHEN 'INSERT' THEN 'kept' ELSE 'again' END, s.tag, k.first, k.last)
 	FROM snowflake_segment_tag AS s,
@@ -167,7 +167,7 @@ END$$;
 CREATE TRIGGER note AFTER INSERT OR DELETE ON snowflake_segment_kept
 	FOR EACH ROW EXECUTE FUNCTION note_kept();
 
-CREATE FUNCTION note_place() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION note_place() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
 	PERFORM note(CASE WHEN new.place <> old.place THEN 'moved' ELSE 'closed' END, '', 0, 0);
 	RETURN NULL;
@@ -411,12 +411,14 @@ sub crashes
 	return;
 }
 
-# It had no answer since then.
+# It had no answer since then: for so long that it forgets what it had, if the
+# registry was started again.
 sub silent
 {
 	my ($server, $since) = @_;
 
-	crashes($server) if $busy{registry} && time() - $since > $ttl - 1;
+	push @{ $server->{crashes} }, $since
+	  if $busy{registry} && time() - $since > $ttl - 1;
 	return;
 }
 
