@@ -179,15 +179,18 @@ COMMENT ON FUNCTION snowflake_segments_here() IS
 
 REVOKE ALL ON FUNCTION snowflake_segments_here() FROM PUBLIC;
 
--- What servers are told: a place, and since when it runs.  This one is SQL, so
--- that it becomes part of what calls it.
-CREATE FUNCTION snowflake_segments_stay(here text, started timestamptz)
+-- What servers are told: a place, and when it was last closed, or was on a guard
+-- that ran out.  So they notice each time after which others may have their
+-- numbers.  This one is SQL, so that it becomes part of what calls it.
+CREATE FUNCTION snowflake_segments_stay(here text, closed_until timestamptz)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN pg_catalog.concat_ws('/', here, (extract(epoch FROM started) * 1000000.0)::bigint);
+RETURN pg_catalog.concat_ws('/', here,
+    CASE WHEN closed_until = timestamptz '-infinity' THEN 0
+         ELSE (extract(epoch FROM closed_until) * 1000000.0)::bigint END);
 
 COMMENT ON FUNCTION snowflake_segments_stay(text, timestamptz) IS
-'where these segments are, and since when: another one after each start';
+'where these segments are, and since when: another one after each closing';
 
 REVOKE ALL ON FUNCTION snowflake_segments_stay(text, timestamptz) FROM PUBLIC;
 
@@ -309,9 +312,9 @@ REVOKE ALL ON FUNCTION snowflake_segments_arrive(timestamptz, text, timestamptz,
 -- was lost was given out before that began.
 --
 -- One that has numbers, and was told no more, shows that the record has lost
--- nothing up to its last report that was written.  It shows that only when it
--- reports first after the start.  (Of its last report it may not know whether
--- that was written: so one more is fine.)
+-- nothing up to its last report that was written.  (Of its last report it may not
+-- know whether that was written: so one more is fine.)  What it sends was told
+-- before the guard began, see snowflake_segments_report().
 --
 -- The guard ends early when all others that may have had numbers at the start
 -- have reported, too.  Where one has not, it may be the one that was told more:
@@ -382,6 +385,11 @@ REVOKE ALL ON FUNCTION snowflake_segments_awaited(snowflake_segment_place, uuid)
 -- Write the server's row, if that is due: "takes" is whether it is given numbers
 -- now.  Of one without tags there is no row, as it is told nothing.  Returns how
 -- often the row was written.
+--
+-- Of one that has forgotten what it was told nothing is written during a guard, and
+-- nothing is told: its row from before stays, so that the guard waits for it, as it
+-- may have been told more; and what it is told now would prove nothing, if the
+-- registry was started once more.
 CREATE FUNCTION snowflake_segments_report(
     at timestamptz,
     ask snowflake_segment_request,
@@ -392,7 +400,9 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF ask.reporter IS NULL
+    IF ask.reports IS NULL AND r.guarded_until > at THEN
+        RETURN NULL;
+    ELSIF ask.reporter IS NULL
        OR own.reporter IS NULL AND cardinality(ask.tags) = 0 AND ask.reports IS NULL
        OR own.started_at = r.started_at AND own.hold = ask.hold AND NOT takes
           AND own.reports >= coalesce(ask.reports, 0)
@@ -590,7 +600,7 @@ BEGIN
     SELECT a.tag, s.incarnation, firsts[a.n], lasts[a.n], s.step, s.delta, s.remainder, s.max_value, s.max_id,
            CASE WHEN NOT is_open THEN greatest(r.closed_until, r.guarded_until) END,
            NOT is_open AND r.closed_until <= at,
-           @extschema@.snowflake_segments_stay(here, started), reports
+           @extschema@.snowflake_segments_stay(here, r.closed_until), reports
     FROM unnest(ask.tags) WITH ORDINALITY AS a (tag, n)
     LEFT JOIN @extschema@.snowflake_segment_tag AS s ON s.tag = a.tag AND s.dropped_at IS NULL
     ORDER BY a.n;
@@ -714,7 +724,7 @@ BEGIN
           GROUP BY a.incarnation) AS g (incarnation, last)
     WHERE s.incarnation = g.incarnation AND s.dropped_at IS NULL AND s.max_id < g.last;
 
-    IF holder <> '' AND place = @extschema@.snowflake_segments_stay(here, started) THEN
+    IF holder <> '' AND place = @extschema@.snowflake_segments_stay(here, r.closed_until) THEN
         INSERT INTO @extschema@.snowflake_segment_kept (incarnation, holder, first, last, kept_at)
         SELECT a.incarnation, snowflake_segments_keep.holder, a.first, a.last, at
         FROM ROWS FROM (unnest(incarnations), unnest(firsts), unnest(lasts)) AS a (incarnation, first, last)
@@ -738,7 +748,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, t
 -- with firsts and lasts both included, and the place that last answered there.
 -- Returns how many were kept: those of a tag that was dropped, or that are kept
 -- already, are not, and none where the holder is not known, or the place is
--- another one by now, or was started again: others may have been given them.
+-- another one by now, or was closed meanwhile: others may have been given them.
 --
 CREATE FUNCTION snowflake_keep_segments(
     holder text,

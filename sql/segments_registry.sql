@@ -53,7 +53,7 @@ END;
 CREATE FUNCTION keep(holder text, incarnations uuid[], firsts bigint[], lasts bigint[], hold interval DEFAULT '0')
 RETURNS integer
 RETURN snowflake_keep_segments(holder, hold, incarnations, firsts, lasts,
-                               snowflake_segments_stay(snowflake_segments_here(), pg_postmaster_start_time()));
+                               snowflake_segments_stay(snowflake_segments_here(), (SELECT closed_until FROM snowflake_segment_place)));
 
 --
 -- Making, and taking segments

@@ -573,8 +573,8 @@ typedef struct Segments
 	bool		error_passes;	/* by itself */
 
 	/*
-	 * Where the registry is, and since when it runs, '' for not known; and how
-	 * many reports of this server it has written down, 0 for none.
+	 * Where the registry is, and when it was last closed, '' for not known;
+	 * and how many reports of this server it has written down, 0 for none.
 	 */
 	char		place[SEGMENT_PLACE_SIZE];
 	int64		reports;
