@@ -673,15 +673,15 @@ settings_node_id_hint(void)
 					(uint64) snowflake_layout.max[FIELD_NODE]);
 }
 
-bool
-settings_has(const char *name)
+const char *
+settings_name(const char *name)
 {
 	for (int i = 0; i < (int) lengthof(setting_names); i++)
 	{
 		if (pg_strcasecmp(name, setting_names[i]) == 0)
-			return true;
+			return setting_names[i];
 	}
-	return false;
+	return NULL;
 }
 
 ErrorData *

@@ -85,8 +85,11 @@ extern void settings_define(void);
 /* What to do where the server has no number: a HINT. */
 extern char *settings_node_id_hint(void);
 
-/* Is it one of the settings that must be right when the server starts? */
-extern bool settings_has(const char *name);
+/*
+ * The name of a setting that must be right when the server starts, in whatever
+ * case it is written; NULL where it is none.
+ */
+extern const char *settings_name(const char *name);
 
 /*
  * Would the server start with a value of such a setting, with a layout?  It

@@ -68,12 +68,13 @@ settings_file_errors(void)
 
 	for (ConfigVariable *line = lines; line != NULL; line = line->next)
 	{
+		const char *name = line->name != NULL ? settings_name(line->name) : NULL;
 		ErrorData  *error;
 		WrongSetting *wrong;
 
-		if (line->name == NULL || !settings_has(line->name) || is_overridden(line))
+		if (name == NULL || is_overridden(line))
 			continue;
-		error = settings_try(line->name, line->value, &layout);
+		error = settings_try(name, line->value, &layout);
 		if (error == NULL)
 			continue;
 		wrong = palloc(sizeof(WrongSetting));
@@ -81,7 +82,7 @@ settings_file_errors(void)
 							   error->message, line->filename, line->sourceline);
 		wrong->detail = error->detail;
 		wrong->hint = psprintf("Correct \"%s\" in that file before the next restart.%s%s",
-							   line->name, error->hint ? " " : "", error->hint ? error->hint : "");
+							   name, error->hint ? " " : "", error->hint ? error->hint : "");
 		errors = lappend(errors, wrong);
 	}
 	return errors;
