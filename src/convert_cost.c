@@ -109,23 +109,22 @@ count_of(int n, const char *one, const char *many)
 static void
 measure(Conversion *plan, const char *tree, Rewrite *cost)
 {
-	uint64		n;
-	Oid		   *relids;
+	List	   *relids = NIL;
+	bool		has_index = false;
 
-	n = ddl_query(psprintf("SELECT oid, false FROM pg_class WHERE oid = ANY (%s) AND relkind = 'r'"
-						   " UNION ALL"
-						   " SELECT i.indexrelid, true FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid"
-						   " WHERE t.relkind = 'r' AND t.oid = ANY (%s)"
-						   " ORDER BY 2",
-						   tree, tree));
-	relids = palloc(sizeof(Oid) * Max(n, 1));
-	for (uint64 i = 0; i < n; i++)
+	cost->ntables = (int) ddl_query(psprintf("SELECT oid, relhasindex FROM pg_class WHERE oid = ANY (%s) AND relkind = 'r'",
+											 tree));
+	for (int i = 0; i < cost->ntables; i++)
 	{
-		relids[i] = ddl_value_oid(i, 1);
-		if (ddl_value_bool(i, 2))
-			cost->nindexes++;
-		else
-			cost->ntables++;
+		relids = lappend_oid(relids, ddl_value_oid(i, 1));
+		has_index = has_index || ddl_value_bool(i, 2);
+	}
+	if (has_index)
+	{
+		cost->nindexes = (int) ddl_query(psprintf("SELECT indexrelid FROM pg_index WHERE indrelid = ANY (%s)",
+												  oid_array(relids)));
+		for (int i = 0; i < cost->nindexes; i++)
+			relids = lappend_oid(relids, ddl_value_oid(i, 1));
 	}
 
 	/* before there is a lock, only what is locked matters */
@@ -133,13 +132,14 @@ measure(Conversion *plan, const char *tree, Rewrite *cost)
 		return;
 	for (int i = 0; i < cost->ntables + cost->nindexes; i++)
 	{
-		int64		bytes = relation_bytes(relids[i]);
+		Oid			relid = list_nth_oid(relids, i);
+		int64		bytes = relation_bytes(relid);
 
 		if (i < cost->ntables)
 		{
 			Measured   *measured = palloc(sizeof(Measured));
 
-			measured->relid = relids[i];
+			measured->relid = relid;
 			measured->bytes = bytes;
 			plan->measured = lappend(plan->measured, measured);
 			cost->table_bytes += bytes;
