@@ -227,7 +227,7 @@ bytes_without_index(Conversion *plan)
 void
 plan_estimate(Conversion *plan)
 {
-	Rewrite	   *cost = &plan->cost;
+	Rewrite    *cost = &plan->cost;
 	int64		bytes = cost->table_bytes + cost->index_bytes;
 	int64		read = 0;
 

@@ -445,7 +445,7 @@ static void
 find_checks(Conversion *plan, Trial *trial)
 {
 	uint64		n;
-	char	 **values;
+	char	  **values;
 
 	n = ddl_query(psprintf("SELECT p.place, pg_get_expr(k.conbin, k.conrelid), k.conbin,"
 						   " format('check constraint %%I of %%s', k.conname, k.conrelid::regclass),"

@@ -32,7 +32,7 @@ static struct
 	Conversion *plan;
 	int			ntables_done;
 	int64		bytes_done;
-} rewrite;
+}			rewrite;
 
 static object_access_hook_type prev_object_access_hook = NULL;
 

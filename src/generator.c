@@ -668,7 +668,8 @@ generator_take(uint64 want, int64 *first)
 
 	/*
 	 * Mostly it goes on where it is, as the clock is in that time unit, and
-	 * nobody was much later.  Unsigned, so that a clock behind it is "no" too.
+	 * nobody was much later.  Unsigned, so that a clock behind it is "no"
+	 * too.
 	 */
 	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us) &&
 		likely(pg_atomic_read_u64(&shared->latest) <= my.latest))

@@ -710,10 +710,10 @@ typedef struct SharedState
 	TimeLineID	primary_timeline;
 
 	/*
-	 * The latest time unit that a backend has gone to, to draw there; with the
-	 * logical clock at least that of server start.  Raised by anyone before an
-	 * ID is taken there, read for each ID, with no lock.  On a cache line that
-	 * holds nothing else.
+	 * The latest time unit that a backend has gone to, to draw there; with
+	 * the logical clock at least that of server start.  Raised by anyone
+	 * before an ID is taken there, read for each ID, with no lock.  On a
+	 * cache line that holds nothing else.
 	 */
 	char		pad_latest[PG_CACHE_LINE_SIZE];
 	pg_atomic_uint64 latest;
