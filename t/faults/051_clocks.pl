@@ -277,7 +277,7 @@ $tests{epoch} = sub {
 			"$clock, started before the epoch: an error");
 		like($error->{detail}, qr/^The monotonic clock shows 2019-12-31 23:\S+\+00, "snowflake\.epoch" is/,
 			'which says so');
-		is($error->{hint}, "Set the server's clock and restart the server.",
+		is($error->{hint}, q{Set the server's clock, or "snowflake.epoch" to an instant that is past, and restart the server.},
 			'and what to do');
 		set_clock($node, 0);
 		($id, $error) = draw_one($session);
