@@ -594,47 +594,77 @@ make_plan(Conversion *plan, bool with_ids)
 }
 
 /*
+ * Make the plan while others may drop what it is about.
+ */
+static bool
+plan_unlocked(Conversion *plan)
+{
+	make_plan(plan, false);
+	return true;
+}
+
+/*
  * Take the lock that the plan needs, and make the plan again.  False if the new
- * plan needs another lock; then this one is given back.
+ * plan needs another lock.
  */
 static bool
 lock_and_plan(Conversion *plan)
 {
+	char	   *lock = plan->lock;
+
+	convert_run(lock);
+	make_plan(plan, true);
+	raise_errors(plan);
+	return plan->lock == NULL || strcmp(plan->lock, lock) == 0;
+}
+
+/*
+ * Do one of these in a subtransaction, of which nothing is left if it was false or
+ * raised an error, which is returned then.
+ */
+static ErrorData *
+try_plan(Conversion *plan, bool (*make) (Conversion *plan), bool *fits)
+{
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	char	   *lock = plan->lock;
-	bool		fits = false;
+	ErrorData  *volatile error = NULL;
+	volatile bool result = false;
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		convert_run(lock);
-		make_plan(plan, true);
-		raise_errors(plan);
-		fits = plan->lock == NULL || strcmp(plan->lock, lock) == 0;
+		result = make(plan);
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
-
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		ReThrowError(error);
 	}
 	PG_END_TRY();
-	if (fits)
+	if (result)
 		ReleaseCurrentSubTransaction();
 	else
 		RollbackAndReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
-	return fits;
+	*fits = result;
+	return error;
 }
+
+/*
+ * Did something go away between two looks at it?
+ */
+static bool
+is_of_change(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_UNDEFINED_TABLE ||
+		error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT ||
+		error->sqlerrcode == ERRCODE_INTERNAL_ERROR;	/* cache lookup failed */
+}
+
+#define PLAN_ATTEMPTS 5
 
 /*
  * Make a plan that holds, with all tables locked that it touches.
@@ -642,11 +672,26 @@ lock_and_plan(Conversion *plan)
 static void
 make_locked_plan(Conversion *plan)
 {
-	do
+	int			failures = 0;
+	bool		fits = false;
+
+	while (!fits)
 	{
-		make_plan(plan, false);
+		ErrorData  *error = try_plan(plan, plan_unlocked, &fits);
+
+		if (error != NULL)
+		{
+			if (!is_of_change(error) || ++failures == PLAN_ATTEMPTS)
+				ReThrowError(error);
+			continue;
+		}
 		raise_errors(plan);
-	} while (plan->lock != NULL && !lock_and_plan(plan));
+		if (plan->lock == NULL)
+			break;
+		error = try_plan(plan, lock_and_plan, &fits);
+		if (error != NULL)
+			ReThrowError(error);
+	}
 }
 
 /*
