@@ -31,6 +31,8 @@
 #endif
 #define DRIFT	1
 
+#define is_below	(time < began)	/* for NEVER */
+
 byte clock;
 byte latest;					/* time that a session has gone to */
 byte drawn;						/* the latest time of an ID */
