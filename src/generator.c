@@ -81,7 +81,7 @@
  * fewer, and what they lose is time well spent: some 0.1 us a swap.  Those that
  * only draw lose them within microseconds.
  */
-#define SWAPS_LOST		16
+#define SWAPS_LOST		4
 #define AWAY_US			(64 * INT64CONST(1000))
 
 /* The state of a backend. */
@@ -94,7 +94,8 @@ typedef struct GeneratorState
 	int			nslots;			/* the slots it may draw from are below */
 	bool		can_hop;		/* may it draw from higher slots? */
 	bool		can_share;		/* and from the shared one at times? */
-	uint32		swaps_lost;		/* in this time unit, in the shared slot */
+	uint32		swaps_lost;		/* in this time unit, which it began in the
+								 * shared slot */
 	uint64		away_until;		/* the time unit, until when it is not there */
 	bool		looks_at_lease; /* for each ID, as a time unit may last longer
 								 * than the lease */
@@ -320,13 +321,13 @@ leave_shared_slot(void)
 static pg_noinline void
 note_swaps_lost(uint32 count)
 {
-	if (my.slot != SHARED_SLOT || my.own == SHARED_SLOT)
+	if (my.start != SHARED_SLOT || my.own == SHARED_SLOT)
 		return;
 	my.swaps_lost += count;
 	if (my.swaps_lost <= SWAPS_LOST * Max(snowflake_layout.unit_us / 1000, 1))
 		return;
 	leave_shared_slot();
-	if (my.can_hop)
+	if (my.can_hop && my.slot < my.own)
 		move_to(my.own, my.time);
 }
 
