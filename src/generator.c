@@ -327,6 +327,8 @@ note_swaps_lost(uint32 count)
 	if (my.swaps_lost <= SWAPS_LOST * Max(snowflake_layout.unit_us / 1000, 1))
 		return;
 	leave_shared_slot();
+
+	/* a leased number that is another one by now has nothing left in the unit */
 	if (my.can_hop && my.slot < my.own)
 		move_to(my.own, my.time);
 }
