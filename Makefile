@@ -29,6 +29,7 @@ OBJS = \
 	src/convert_plan.o \
 	src/convert_refuse.o \
 	src/convert_run.o \
+	src/copy_default.o \
 	src/ddl.o \
 	src/dialect.o \
 	src/explain.o \

@@ -27,6 +27,26 @@ $do$;
 COMMENT ON FUNCTION snowflake_nextval() IS
 'draw a snowflake ID: unique, and above every ID that this session drew before';
 
+CREATE FUNCTION snowflake_copy_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'snowflake_copy_support'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_copy_support(internal) IS
+'planner support: lets COPY write rows in groups where it leaves out the key';
+
+ALTER FUNCTION snowflake_nextval() SUPPORT snowflake_copy_support;
+
+-- Only the support function can make its argument.  The server asks for the
+-- right to execute it when COPY begins, so everybody has it.
+CREATE FUNCTION snowflake_copy_nextval(internal)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_copy_nextval'
+LANGUAGE C STABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS
+'what COPY calls in place of snowflake_nextval(); cannot be called by name';
+
 CREATE FUNCTION snowflake_nextval(count integer)
 RETURNS SETOF bigint
 AS 'MODULE_PATHNAME', 'snowflake_nextval_count'

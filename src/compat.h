@@ -12,6 +12,7 @@
 #define SNOWFLAKE_COMPAT_H
 
 #include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 #include "lib/ilist.h"
 #include "postmaster/bgworker_internals.h"
 #include "replication/origin.h"
@@ -72,6 +73,15 @@ compat_make_range(TypeCacheEntry *typcache, RangeBound *lower,
 	return make_range(typcache, lower, upper, empty);
 }
 #define make_range compat_make_range
+
+/* Only for functions, which is what it is asked for here. */
+static inline AclResult
+object_aclcheck(Oid classid, Oid objectid, Oid roleid, AclMode mode)
+{
+	Assert(classid == ProcedureRelationId);
+	(void) classid;
+	return pg_proc_aclcheck(objectid, roleid, mode);
+}
 
 /* Only for relations, which is what it is asked for here. */
 static inline bool

@@ -11,6 +11,7 @@
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
+#include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -20,6 +21,7 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
+#include "copy_default.h"
 #include "generator.h"
 #include "home.h"
 #include "instance.h"
@@ -38,6 +40,7 @@ void		_PG_init(void);
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;
+static ExecutorStart_hook_type prev_executor_start_hook = NULL;
 static object_access_hook_type prev_object_access_hook = NULL;
 
 static char *issued_until;
@@ -65,6 +68,29 @@ startup_hook(void)
 	}
 }
 
+static void
+run_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+			ProcessUtilityContext context, ParamListInfo params,
+			QueryEnvironment *queryEnv, DestReceiver *dest,
+			QueryCompletion *qc)
+{
+	copy_default_begin(pstmt->utilityStmt);
+	PG_TRY();
+	{
+		if (prev_process_utility_hook)
+			prev_process_utility_hook(pstmt, queryString, readOnlyTree,
+									  context, params, queryEnv, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, queryString, readOnlyTree,
+									context, params, queryEnv, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		copy_default_end();
+	}
+	PG_END_TRY();
+}
+
 /*
  * A statement that means the other extension of the same name is refused.
  *
@@ -89,15 +115,21 @@ process_utility_hook(PlannedStmt *pstmt, const char *queryString,
 
 	pgedge_check_statement(stmt);
 
-	if (prev_process_utility_hook)
-		prev_process_utility_hook(pstmt, queryString, readOnlyTree, context,
-								  params, queryEnv, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context,
-								params, queryEnv, dest, qc);
+	run_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv,
+				dest, qc);
 
 	if (forget)
 		generator_forget_current();
+}
+
+static void
+executor_start_hook(QueryDesc *queryDesc, int eflags)
+{
+	copy_default_end();
+	if (prev_executor_start_hook)
+		prev_executor_start_hook(queryDesc, eflags);
+	else
+		standard_ExecutorStart(queryDesc, eflags);
 }
 
 /*
@@ -174,6 +206,8 @@ _PG_init(void)
 	shmem_startup_hook = startup_hook;
 	prev_process_utility_hook = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility_hook;
+	prev_executor_start_hook = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start_hook;
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = object_access;
 

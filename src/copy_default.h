@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * copy_default.h
+ *		snowflake_nextval() as the default of a column that COPY leaves out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_COPY_DEFAULT_H
+#define SNOWFLAKE_COPY_DEFAULT_H
+
+#include "nodes/nodes.h"
+
+#pragma GCC visibility push(hidden)
+
+/* A utility statement begins, which may be a COPY ... FROM. */
+extern void copy_default_begin(Node *stmt);
+
+/*
+ * Defaults are not those of that statement any more: it has ended, or another
+ * one has begun within it.
+ */
+extern void copy_default_end(void);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_COPY_DEFAULT_H */
