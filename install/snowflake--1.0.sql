@@ -947,6 +947,15 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 16;
 COMMENT ON FUNCTION snowflake_check() IS
 'a doctor: what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning or error';
 
+CREATE FUNCTION snowflake_can_draw(
+    OUT can_draw boolean,
+    OUT reason text)
+AS 'MODULE_PATHNAME', 'snowflake_can_draw'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_can_draw() IS
+'can this server draw snowflake IDs now, and if not, why not; draws none, for health checks';
+
 CREATE FUNCTION snowflake_advance(id bigint)
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'snowflake_advance'

@@ -2,7 +2,8 @@
  *
  * check.c
  *		snowflake_check(): what keeps this server from drawing IDs, now or soon,
- *		or would after a promotion.
+ *		or would after a promotion.  snowflake_can_draw(): the same for a health
+ *		check, only what keeps it from that now.
  *
  * A reader of the settings, the clock, the catalogs and shared memory.  It
  * fails nowhere, also without preload and on a standby, and draws no ID and
@@ -18,6 +19,7 @@
 #include <sys/timex.h>
 #endif
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
@@ -43,6 +45,7 @@
 #include "worker.h"
 
 PG_FUNCTION_INFO_V1(snowflake_check);
+PG_FUNCTION_INFO_V1(snowflake_can_draw);
 
 /* Sharing slots is not worth a warning up to so many connections a slot. */
 #define BACKENDS_PER_SLOT 32
@@ -689,27 +692,28 @@ check_other_extension(CheckState *state)
 	ddl_end(nestlevel);
 }
 
-/* In the order of the rows. */
+/* In the order of the rows; whether an error there keeps IDs from being drawn. */
 static const struct
 {
 	const char *name;
 	void		(*function) (CheckState *state);
+	bool		of_drawing;
 }			checks[] =
 
 {
-	{"preload", check_preload},
+	{"preload", check_preload, true},
 	{"settings", check_settings},
 	{"extension", check_extension},
-	{"node_id", check_node_id},
-	{"registry", check_registry},
+	{"node_id", check_node_id, true},
+	{"registry", check_registry, true},
 	{"layout", check_layout},
-	{"lifetime", check_lifetime},
-	{"clock", check_clock},
+	{"lifetime", check_lifetime, true},
+	{"clock", check_clock, true},
 	{"steps", check_steps},
-	{"drift", check_drift},
+	{"drift", check_drift, true},
 	{"time_sync", check_time_sync},
 	{"worker", check_worker},
-	{"mark", check_mark},
+	{"mark", check_mark, true},
 	{"slots", check_slots},
 	{"segments", check_segments},
 	{"replication", check_replication},
@@ -723,6 +727,34 @@ run_check(CheckState *state, void *arg)
 	checks[*(int *) arg].function(state);
 }
 
+/* All checks, or those of drawing until there is an error. */
+static void
+run_checks(CheckState *state, bool of_drawing)
+{
+	/* before the clock: what is drawn meanwhile must not look ahead of it */
+	if (shared != NULL && mark_last_time(&state->earliest))
+		state->earliest = Max(state->earliest,
+							  pg_atomic_read_u64(&shared->mark.floor));
+	else
+		state->earliest = 0;
+	state->now = clock_read();
+	state->unit = layout_unit_floor(&snowflake_layout,
+									clock_since_epoch(state->now));
+
+	for (int i = 0; i < (int) lengthof(checks); i++)
+	{
+		char	   *failure;
+
+		if (of_drawing && (!checks[i].of_drawing || state->error != NULL))
+			continue;
+		state->check = checks[i].name;
+		state->nrows = 0;
+		failure = check_try(run_check, state, &i);
+		if (failure != NULL)
+			check_row(state, "error", psprintf("The check failed: %s.", failure));
+	}
+}
+
 /* snowflake_check() */
 Datum
 snowflake_check(PG_FUNCTION_ARGS)
@@ -733,26 +765,31 @@ snowflake_check(PG_FUNCTION_ARGS)
 	};
 
 	InitMaterializedSRF(fcinfo, 0);
-
-	/* before the clock: what is drawn meanwhile must not look ahead of it */
-	if (shared != NULL && mark_last_time(&state.earliest))
-		state.earliest = Max(state.earliest,
-							 pg_atomic_read_u64(&shared->mark.floor));
-	else
-		state.earliest = 0;
-	state.now = clock_read();
-	state.unit = layout_unit_floor(&snowflake_layout,
-								   clock_since_epoch(state.now));
-
-	for (int i = 0; i < (int) lengthof(checks); i++)
-	{
-		char	   *failure;
-
-		state.check = checks[i].name;
-		state.nrows = 0;
-		failure = check_try(run_check, &state, &i);
-		if (failure != NULL)
-			check_row(&state, "error", psprintf("The check failed: %s.", failure));
-	}
+	run_checks(&state, false);
 	return (Datum) 0;
+}
+
+/* snowflake_can_draw() */
+Datum
+snowflake_can_draw(PG_FUNCTION_ARGS)
+{
+	CheckState	state = {0};
+	TupleDesc	tupdesc;
+	Datum		values[2] = {BoolGetDatum(true)};
+	bool		nulls[2] = {false, true};
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	run_checks(&state, true);
+	if (state.error == NULL && RecoveryInProgress())
+		state.error = "This is a standby, which draws no IDs.";
+	if (state.error != NULL)
+	{
+		values[0] = BoolGetDatum(false);
+		values[1] = CStringGetTextDatum(state.error);
+		nulls[1] = false;
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
 }

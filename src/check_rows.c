@@ -24,12 +24,17 @@ check_row(CheckState *state, const char *status, const char *detail)
 	Datum		values[3];
 	bool		nulls[3] = {false};
 
+	state->nrows++;
+	if (state->error == NULL && strcmp(status, "error") == 0)
+		state->error = detail;
+	if (state->rsinfo == NULL)
+		return;
+
 	values[0] = CStringGetTextDatum(state->check);
 	values[1] = CStringGetTextDatum(status);
 	values[2] = CStringGetTextDatum(detail);
 	tuplestore_putvalues(state->rsinfo->setResult, state->rsinfo->setDesc,
 						 values, nulls);
-	state->nrows++;
 }
 
 char *

@@ -15,11 +15,12 @@
 
 /*
  * What the checks go by, read once, so that they agree; and where their rows
- * go.
+ * go: into a result, or of those with the status "error" the first one here.
  */
 typedef struct CheckState
 {
-	ReturnSetInfo *rsinfo;
+	ReturnSetInfo *rsinfo;		/* NULL for no result */
+	const char *error;			/* NULL for none */
 	Oid			schema;			/* of this extension */
 	const char *check;			/* the one at work */
 	int			nrows;			/* that it has added */

@@ -59,6 +59,7 @@ my %open = (
 	'snowflake_drop_partitions(regclass,timestamp with time zone,boolean,boolean)' => [ 'tables.log', '2024-05-02 00:00+00' ],
 	'snowflake_layout()' => [],
 	'snowflake_check()' => [],
+	'snowflake_can_draw()' => [],
 	'pg_stat_get_snowflake()' => [],
 	'pg_stat_get_snowflake_slots()' => [],
 	'pg_stat_get_snowflake_segments()' => [],

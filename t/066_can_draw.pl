@@ -1,0 +1,103 @@
+# snowflake_can_draw(), for health checks: in each state of the server, what it says
+# is what happens to the next draw.  It draws no ID itself, and keeps an idle server
+# idle.
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use SnowflakeTest;
+
+my $node = snowflake_node('can', "autovacuum = off\nsnowflake.max_wait = '2s'\ninclude_if_exists 'test.conf'\n", clock => 0, allows_streaming => 1);
+
+# The server says whether it can draw, perhaps a moment later, why not, and does.
+sub can_draw
+{
+	my ($server, $can, $reason, $name) = @_;
+
+	$server->poll_query_until('postgres', 'SELECT can_draw FROM snowflake_can_draw()', $can);
+	my ($said, $why) = split /\|/, $server->safe_psql('postgres', 'SELECT * FROM snowflake_can_draw()'), 2;
+	my ($status, $id, $error) = $server->psql('postgres', 'SELECT snowflake_nextval()');
+
+	is($said, $can, "$name: what it says");
+	like($why, $reason, "$name: and why");
+	is($status == 0 ? 't' : 'f', $can, "$name: a draw") or diag $error;
+	return;
+}
+
+sub restart_with
+{
+	my ($conf) = @_;
+	my $file = $node->data_dir . '/test.conf';
+
+	$node->stop;
+	unlink $file;
+	append_to_file($file, $conf);
+	start_node($node);
+	return;
+}
+
+can_draw($node, 't', qr/^$/, 'before the first ID');
+can_draw($node, 't', qr/^$/, 'after it');
+
+# Nothing is drawn or written for it, also when nothing is reserved any more.
+sleep 4;
+my $at_rest = 'SELECT issued, pg_current_wal_insert_lsn() FROM pg_stat_snowflake';
+my $before = $node->safe_psql('postgres', "CHECKPOINT; $at_rest");
+$node->safe_psql('postgres', 'SELECT count(can_draw) FROM generate_series(1, 1000), snowflake_can_draw()');
+is($node->safe_psql('postgres', $at_rest), $before, '1000 calls draw nothing and write no WAL');
+can_draw($node, 't', qr/^$/, 'on an idle server');
+is($node->safe_psql('postgres', 'CREATE ROLE haproxy; SET ROLE haproxy; SELECT can_draw FROM snowflake_can_draw()'), 't', 'any role may ask');
+is($node->safe_psql('postgres', 'BEGIN READ ONLY; SELECT can_draw FROM snowflake_can_draw()'), "t", 'in a read-only transaction');
+
+# The clock
+set_clock($node, -3600);
+can_draw($node, 'f', qr/ahead of the clock; "snowflake\.max_drift" allows 1000 ms\. Set the server's clock/, 'the clock is set back');
+set_clock($node, 0);
+can_draw($node, 't', qr/^$/, 'the clock is right again');
+
+# The mark is held by another session, as an open transaction of an administrator may.
+my $holder = session($node);
+$holder->query_safe('BEGIN; LOCK TABLE snowflake_home.recorded; SELECT setval($$snowflake_home.mark$$, last_value) FROM snowflake_home.mark; ALTER SEQUENCE snowflake_home.mark CACHE 2');
+sleep 4;
+$node->psql('postgres', 'SELECT snowflake_nextval()');
+can_draw($node, 'f', qr/lock/, 'the durable mark is locked');
+$holder->query_safe('ROLLBACK');
+$holder->quit;
+can_draw($node, 't', qr/^$/, 'the lock is gone');
+
+# A standby, and the server that it becomes
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+can_draw($standby, 'f', qr/^This is a standby, which draws no IDs\.$/, 'a standby');
+$standby->stop;
+
+# Settings
+restart_with("snowflake.layout = 'time:41 node:5 worker:2 sequence:15'\n");
+can_draw($node, 'f', qr/layout/, 'another layout than is recorded');
+restart_with("snowflake.node_id = -1\n");
+can_draw($node, 'f', qr/^"snowflake\.node_id" is not set\. Set "snowflake\.node_id"/, 'no number');
+restart_with("snowflake.node_id = -1\nsnowflake.registry = 'host=127.0.0.1 port=1 dbname=registry'\n");
+can_draw($node, 'f', qr/registry/, 'a registry that cannot be reached');
+restart_with("shared_preload_libraries = ''\n");
+can_draw($node, 'f', qr/^snowflake is not loaded via "shared_preload_libraries"/, 'not preloaded');
+restart_with('');
+can_draw($node, 't', qr/^$/, 'all is well again');
+
+# Before and after the layout's time
+$node->stop;
+set_clock($node, -10 * 365 * 86400);
+start_node($node);
+can_draw($node, 'f', qr/^The clock shows .*, which is before "snowflake\.epoch"/, 'before the epoch');
+$node->stop;
+set_clock($node, 75 * 365 * 86400);
+start_node($node);
+can_draw($node, 'f', qr/^The lifetime has ended\./, 'after the lifetime');
+$node->stop('immediate');
+
+done_testing();
