@@ -31,6 +31,12 @@ SELECT * FROM error_of($$SELECT snowflake_segment_alter('order', step => 5)$$) \
 SELECT * FROM error_of($$SELECT snowflake_segment_drop('order')$$) \gx
 SELECT * FROM pg_stat_snowflake_segments;
 
+-- in a database that gets rows from another server, which may have such a tag
+SET client_min_messages = error;
+CREATE SUBSCRIPTION elsewhere CONNECTION 'dbname=nowhere' PUBLICATION p WITH (connect = false, slot_name = NONE);
+RESET client_min_messages;
+SELECT hint FROM error_of($$SELECT snowflake_segment_nextval('order')$$) \gx
+
 --
 -- As Leaf has it: max_id 10000 and step 2000 hand out 10001..12000, and leave
 -- max_id 12000.  The next segment is asked for when a tenth is gone.
@@ -40,6 +46,9 @@ SELECT snowflake_segment_create('order', 10001, 2000, description => 'numbers of
 SELECT tag, max_id, step, delta, remainder, max_value, description, fetches, fetched_at FROM snowflake_segments.snowflake_segment_tag;
 \c :here
 SELECT snowflake_segment_nextval('order');
+SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments';
+DROP SUBSCRIPTION elsewhere;
+SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments';
 \c :home
 SELECT max_id, fetches, fetched_at > created_at AS fetched FROM snowflake_segments.snowflake_segment_tag;
 \c :here

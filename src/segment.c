@@ -36,6 +36,8 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_subscription.h"
+#include "commands/extension.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
@@ -386,7 +388,17 @@ segment_report_missing(const char *utf8)
 			 snowflake_registry[0] != '\0' ?
 			 errdetail("The registry does not have it.") :
 			 errdetail("The home database does not have it."),
+			 segment_is_apart() ?
+			 errhint("If other servers are to share its numbers, set \"snowflake.registry\" on all of them and create it there: without a registry, each server counts for itself.") :
 			 errhint("Create it with snowflake_segment_create().")));
+}
+
+bool
+segment_is_apart(void)
+{
+	return snowflake_registry[0] == '\0' &&
+		(OidIsValid(get_extension_oid("citus", true)) ||
+		 CountDBSubscriptions(MyDatabaseId) > 0);
 }
 
 /* What is found when there are no numbers at once. */

@@ -51,6 +51,12 @@ extern void segment_require(void);
 extern void segment_report_missing(const char *utf8);
 
 /*
+ * Is there no registry, while this database shares rows with other servers, by
+ * Citus or a subscription?  Their tags count for themselves then.
+ */
+extern bool segment_is_apart(void);
+
+/*
  * Create, alter or drop a tag, by way of the worker.  As segment_take().
  */
 extern void segment_command(SegmentCommandKind kind, const char *tag, int length,
