@@ -177,6 +177,15 @@ find_pgbouncer() {
 	fi
 }
 
+# Find Patroni and etcd, which a test runs: unpacked, with what they need, since
+# both packages start services.  Without them that one test fails, and says why.
+find_patroni() {
+	install_packages python3
+	patroni=$work/patroni
+	unpack_package "$patroni" install --download-only --no-install-recommends \
+		patroni etcd-server || true
+}
+
 # Find Prometheus and its exporter for PostgreSQL, which a test runs: the
 # installed ones, else unpacked ones, which need no more than the C library.
 # Before Debian 13 promtool is in the package prometheus.  Without them that one

@@ -180,11 +180,13 @@ make_server_tree
 cd "$work"
 pgbouncer=
 monitoring=
+patroni=
 node_path=
 no_package=
 ! wanted pooler && ! wanted clients || find_pgbouncer
 ! wanted clients || find_clients
 ! wanted monitoring || find_monitoring
+! wanted patroni || find_patroni
 ! wanted partman || find_extension partman
 ! wanted cron || find_extension cron
 
@@ -209,7 +211,7 @@ while read -r test; do
 	i=$((i + 1))
 	[ $(((i - 1) % ${share#*/} + 1)) -eq "${share%/*}" ] || short_tap+=" $test"
 done < <(printf '%s\n' "${tap[@]}" | grep '^t/faults/' | sort)
-tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring"
+tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" SNOWFLAKE_PATRONI="$patroni"
 	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_NO_PACKAGE="$no_package")
 begin 'TAP tests' run_tap_alone "${tap[@]}"
 

@@ -20,6 +20,7 @@ use Test::More;
 use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
 
 our @EXPORT = qw(
+  adopt_orphans
   FREEZE_MARK
   THAW_MARK
   start_draw
@@ -63,17 +64,20 @@ $SIG{__DIE__} //= sub {
 # A postmaster is an orphan, and a killed orphan is there until the system has
 # taken note, which may take seconds.  Let orphans be children of the test, so
 # that kill9_postmaster() can take note at once, and a server can start so soon
-# that its IDs would meet those of before.  36 is PR_SET_CHILD_SUBREAPER.
+# that its IDs would meet those of before.  Not so (0) where another program waits for
+# servers that are not its children.  36 is PR_SET_CHILD_SUBREAPER.
 sub adopt_orphans
 {
+	my ($adopt) = @_;
+
 	eval {
 		require 'syscall.ph';
-		syscall(SYS_prctl(), 36, 1, 0, 0, 0) == 0 or die "prctl: $!\n";
+		syscall(SYS_prctl(), 36, $adopt, 0, 0, 0) == 0 or die "prctl: $!\n";
 	} or note "kill9_postmaster() may take longer: $@";
 	return;
 }
 
-adopt_orphans();
+adopt_orphans(1);
 
 #
 # Processes beside the servers.  They end with the test, however it ends.
