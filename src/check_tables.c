@@ -142,6 +142,10 @@ join(List *names)
  * Find them: the defaults that depend on the function, of columns or of their
  * domains.  Those that come from a parent's are found by way of the parent.
  * Returns the number of columns.
+ *
+ * The planner takes the parts of the query for a row or two, whatever they are.
+ * So they are not joined with each other, which it would do by nested loops: a
+ * row looks up catalogs, or the hash table that a NOT IN makes.
  */
 static int
 find_columns(CheckState *state, Findings *findings, Column **columns)
@@ -170,17 +174,17 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = %u"
 								 "  AND p.classid = 'pg_type'::regclass AND NOT a.attisdropped AND NOT a.atthasdef"
 								 "), root AS ("
-								 "  SELECT d.*, c.relkind, c.relname, n.nspname FROM drawing d"
+								 "  SELECT d.attrelid AS root, d.attname, d.atttypid, d.adbin::text, c.relkind, c.relname, n.nspname FROM drawing d"
 								 "  JOIN pg_class c ON c.oid = d.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
-								 "  WHERE c.relkind IN ('r', 'p', 'f', 'v') AND NOT EXISTS"
-								 "   (SELECT FROM pg_inherits i JOIN drawing u ON u.attrelid = i.inhparent AND u.attname = d.attname"
-								 "    WHERE i.inhrelid = d.attrelid)"
-								 "), tree (root, attname, rel) AS ("
-								 "  SELECT attrelid, attname, attrelid FROM root"
+								 "  WHERE c.relkind IN ('r', 'p', 'f', 'v') AND (d.attrelid, d.attname) NOT IN"
+								 "   (SELECT i.inhrelid, u.attname FROM pg_inherits i JOIN drawing u ON u.attrelid = i.inhparent)"
+								 "), tree AS ("
+								 "  SELECT r.*, r.root AS rel FROM root r"
 								 "  UNION"
-								 "  SELECT t.root, t.attname, i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.rel"
+								 "  SELECT t.root, t.attname, t.atttypid, t.adbin, t.relkind, t.relname, t.nspname, i.inhrelid"
+								 "  FROM tree t JOIN pg_inherits i ON i.inhparent = t.rel"
 								 ")"
-								 " SELECT r.attrelid, format('%%I.%%I', r.nspname, r.relname), r.attname, r.relkind, r.atttypid, r.adbin,"
+								 " SELECT t.root, format('%%I.%%I', t.nspname, t.relname), t.attname, t.relkind, t.atttypid, t.adbin,"
 								 "  format('%%I.%%I.%%I', n.nspname, c.relname, a.attname), c.oid, a.attnum, x.indexrelid,"
 								 "  CASE WHEN c.relkind = 'p' THEN 'none'"
 								 "   WHEN c.relkind <> 'r' THEN 'foreign table'"
@@ -191,14 +195,14 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 								 "   WHEN row_security_active(c.oid) THEN 'row-level security'"
 								 "   WHEN x.indexrelid IS NULL THEN 'no index begins with it' END,"
 								 "  EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = c.oid)"
-								 " FROM root r JOIN tree t ON t.root = r.attrelid AND t.attname = r.attname"
+								 " FROM tree t"
 								 " JOIN pg_class c ON c.oid = t.rel JOIN pg_namespace n ON n.oid = c.relnamespace"
-								 " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = r.attname AND NOT a.attisdropped"
+								 " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = t.attname AND NOT a.attisdropped"
 								 " LEFT JOIN LATERAL (SELECT i.indexrelid FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0]"
 								 "  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL"
 								 "  AND i.indkey[0] = a.attnum AND o.opcfamily = %u"
 								 "  ORDER BY i.indexrelid LIMIT 1) x ON true"
-								 " ORDER BY r.nspname, r.relname, r.attname, n.nspname, c.relname",
+								 " ORDER BY t.nspname, t.relname, t.attname, n.nspname, c.relname",
 								 function, function, INTEGER_BTREE_FAM_OID));
 	if (n == 0)
 		return 0;

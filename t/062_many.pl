@@ -12,6 +12,7 @@ use Test::More;
 use SnowflakeTest;
 
 my $tables = 4000;
+my $partitions = 1000;
 my $others = 500;
 
 my $node = snowflake_node('many', <<'CONF');
@@ -63,6 +64,23 @@ cmp_ok($grown, '<', 20 * $tables, "and its memory: $grown kB");
 is($count, 1000000, 'a million IDs in one call');
 cmp_ok($grown, '<', 10000, "and their memory: $grown kB");
 
+# Many partitions
+$node->safe_psql('postgres', 'CREATE DATABASE partitions');
+$node->safe_psql('partitions', <<SQL);
+CREATE EXTENSION snowflake;
+CREATE TABLE days (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+SELECT FROM snowflake_create_partitions('days', '2024-01-01', timestamptz '2024-01-01' + interval '$partitions days', '1 day');
+SQL
+my ($result) = run(<<SQL, 'partitions');
+BEGIN;
+SELECT detail FROM snowflake_check() WHERE "check" = 'tables';
+SELECT sum(seq_scan + idx_scan + seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_sys_tables;
+COMMIT;
+SQL
+($detail, my $read) = split /\n/, $result;
+like($detail, qr/default: 1\./, "snowflake_check(), $partitions partitions");
+cmp_ok($read, '<', 300 * $partitions, "and what it reads of catalogs: $read");
+
 # Many tables that refer to one, and many that inherit from one
 $node->safe_psql('postgres', 'CREATE DATABASE others');
 $node->safe_psql('others', <<SQL);
@@ -82,13 +100,13 @@ foreach ([ customers => $others + 1 ], [ parent => 1 ])
 {
 	my ($table, $statements) = @{$_};
 
-	(my $result, $grown) = run(<<SQL, 'others');
+	($result, $grown) = run(<<SQL, 'others');
 BEGIN;
 SELECT count(*) FROM snowflake_convert('$table', 'id') WHERE command ~ '^ALTER TABLE';
 SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_sys_tables;
 COMMIT;
 SQL
-	my ($altered, $read) = split /\n/, $result;
+	(my $altered, $read) = split /\n/, $result;
 	is($altered, $statements, "snowflake_convert(), $others tables with $table");
 	cmp_ok($read, '<', 300 * $others, "and the rows of catalogs that it reads: $read");
 	cmp_ok($grown, '<', 60 * $others, "and its memory: $grown kB");
