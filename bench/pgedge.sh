@@ -9,7 +9,7 @@
 #   the others    as in bench/run.sh
 
 [ $# -gt 0 ] || set -- --help
-[[ $1 == -* ]] || { pgedge=$(cd "$1" && pwd) && shift; }
+[[ $1 == -* ]] || { pgedge=$(realpath "$1") && shift; }
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 out=$bench/out
 report=$out/pgedge.md

@@ -28,10 +28,10 @@ read_options 'calls clients inserts large times' 10000 "$@"
 
 if [ -n "$quick" ]; then
 	rounds=${rounds:-1} seconds=${seconds:-1} rows=${rows:-20000}
-	call_rows=2000 clients='1 8' large_buffers=2MB
+	call_rows=2000 clients='1 8' large_buffers=1MB
 else
 	rounds=${rounds:-5} seconds=${seconds:-2} rows=${rows:-1000000}
-	call_rows=160000 clients='1 2 4 8 16 32' large_buffers=16MB
+	call_rows=160000 clients='1 2 4 8 16 32' large_buffers=8MB
 fi
 rows=$((rows / 3200 * 3200))	# what 8 and 32 clients insert by the hundred
 ids_at_once=2000
@@ -184,7 +184,7 @@ measure_large() {
 	for ((round = 1; round <= rounds; round++)); do
 		while read -r -u 3 name; do
 			make_table "$name"
-			sql -c "$(insert_statement "$rows")" -c "CHECKPOINT"
+			sql -c "$(insert_statement "$more")" -c "CHECKPOINT"
 			sql -c "CALL wait_for_statistics()" -c "SELECT reset_blocks()" >/dev/null
 			from=$(wal_position)
 			run_pgbench 32 $((more / 3200)) <<<"$(insert_statement 100)"
@@ -282,7 +282,7 @@ page that is changed is written to the WAL as a whole."
 		table index 'Index' "Bytes a row of all indexes, and how full the leaf pages of the primary key are (90% is what \`fillfactor\` leaves)."
 	fi
 	if wanted large; then
-		table large 'A table larger than shared_buffers' "32 clients insert $((rows / 2 / 3200 * 3200)) rows, 100 a transaction, into a table that has $rows, with
+		table large 'A table larger than shared_buffers' "32 clients insert $((rows / 2 / 3200 * 3200)) rows, 100 a transaction, into a table that has as many, with
 \`shared_buffers = $large_buffers\`: heap and index are larger. Blocks of 8 kB that were not in shared_buffers are read (cache misses); those
 written include a checkpoint at the end. The last column: blocks read when the newest rows (5%) are looked up by key, each once,
 for the second time. What PostgreSQL reads and writes here, the system keeps in memory: on a disk the rates are further apart."
