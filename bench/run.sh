@@ -28,7 +28,7 @@ read_options 'calls clients inserts large times' 10000 "$@"
 
 if [ -n "$quick" ]; then
 	rounds=${rounds:-1} seconds=${seconds:-1} rows=${rows:-20000}
-	call_rows=2000 clients='1 8' large_buffers=1MB
+	call_rows=2000 clients='1 8' large_buffers=2MB
 else
 	rounds=${rounds:-5} seconds=${seconds:-2} rows=${rows:-1000000}
 	call_rows=160000 clients='1 2 4 8 16 32' large_buffers=8MB
