@@ -56,17 +56,19 @@ CREATE TABLE candidate (
     sections text[] NOT NULL);
 
 INSERT INTO candidate (name, type, call, dearer, what, sections) VALUES
-    ('snowflake', 'bigint', 'snowflake_nextval()', 1, '`snowflake_nextval()`', '{calls,clients,inserts,times}'),
-    ('bigserial', 'bigint', 'nextval(''cache_1'')', 1, '`nextval()` of a sequence with `CACHE 1`', '{calls,clients,inserts}'),
+    ('snowflake', 'bigint', 'snowflake_nextval()', 1, '`snowflake_nextval()`', '{calls,clients,inserts,large,times}'),
+    ('bigserial', 'bigint', 'nextval(''cache_1'')', 1, '`nextval()` of a sequence with `CACHE 1`',
+     '{calls,clients,inserts,large}'),
     ('sequence CACHE 32', 'bigint', 'nextval(''cache_32'')', 1, '`nextval()`, each session takes 32 numbers at a time',
      '{calls,clients,inserts}'),
-    ('sequence CACHE 1000', 'bigint', 'nextval(''cache_1000'')', 1, 'the same with 1000', '{calls,clients,inserts}'),
-    ('UUIDv4', 'uuid', 'gen_random_uuid()', 10, '`gen_random_uuid()`', '{calls,clients,inserts}'),
+    ('sequence CACHE 1000', 'bigint', 'nextval(''cache_1000'')', 1, 'the same with 1000',
+     '{calls,clients,inserts,large}'),
+    ('UUIDv4', 'uuid', 'gen_random_uuid()', 10, '`gen_random_uuid()`', '{calls,clients,inserts,large}'),
     ('UUIDv7 (' || :'uuidv7_by' || ')', 'uuid', :'uuidv7', 10,
      CASE :'uuidv7_by' WHEN 'SQL function' THEN 'this server has no `uuidv7()`, nor was an extension found: the usual function in SQL, '
                                                 'which sets time and version in a `gen_random_uuid()`'
                        ELSE format('`%s`, %s', :'uuidv7', :'uuidv7_by') END || '; time range: bounds made by hand',
-     '{calls,clients,inserts,times}'),
+     '{calls,clients,inserts,large,times}'),
     ('plpgsql snowflake', 'bigint', 'plpgsql_snowflake()', 10,
      'the well-known function in PL/pgSQL: milliseconds, a shard number, `nextval() % 1024`', '{calls,clients,inserts}');
 UPDATE candidate SET repeats = true WHERE name = 'plpgsql snowflake';
@@ -108,17 +110,27 @@ INSERT INTO measure (section, name, measured, unit) VALUES
     ('ids', 'WAL bytes an ID', 'clients', 'bytes');
 INSERT INTO measure (section, name, measured, unit, better, ratio)
 SELECT 'rate', way, 'inserts', 'rows a second', 'high', true
-FROM unnest(ARRAY['INSERT SELECT', 'COPY', '1 client', '8 clients', '8 clients x 100']) AS way;
+FROM unnest(ARRAY['INSERT SELECT', 'COPY', '1 client', '8 clients', '8 clients x 100', '32 clients x 100']) AS way;
 INSERT INTO measure (section, name, measured, unit)
 SELECT 'wal', way, 'inserts', 'bytes a row'
-FROM unnest(ARRAY['INSERT SELECT', 'COPY', '1 client', '8 clients', '8 clients x 100', 'after a checkpoint']) AS way;
+FROM unnest(ARRAY['INSERT SELECT', 'COPY', '1 client', '8 clients', '8 clients x 100', '32 clients x 100',
+                  'after a checkpoint']) AS way;
 INSERT INTO measure (section, name, measured, unit, better) VALUES
     ('index', 'INSERT SELECT: bytes a row', 'inserts', 'bytes', 'low'),
     ('index', 'INSERT SELECT: density %', 'inserts', '%', 'high'),
     ('index', '8 clients x 100: bytes a row', 'inserts', 'bytes', 'low'),
-    ('index', '8 clients x 100: density %', 'inserts', '%', 'high');
+    ('index', '8 clients x 100: density %', 'inserts', '%', 'high'),
+    ('index', '32 clients x 100: bytes a row', 'inserts', 'bytes', 'low'),
+    ('index', '32 clients x 100: density %', 'inserts', '%', 'high');
 INSERT INTO measure (section, name, measured, unit) VALUES
     ('repeats', 'keys made twice', 'inserts', 'keys');
+INSERT INTO measure (section, name, measured, unit, better, ratio) VALUES
+    ('large', 'rows a second', 'large', 'rows a second', 'high', true),
+    ('large', 'WAL bytes a row', 'large', 'bytes', 'low', false),
+    ('large', 'blocks read a row', 'large', 'blocks', 'low', false),
+    ('large', 'blocks written a row', 'large', 'blocks', 'low', false),
+    ('large', 'index bytes a row', 'large', 'bytes', 'low', false),
+    ('large', 'blocks read a lookup', 'large', 'blocks', 'low', false);
 INSERT INTO measure (section, name, measured, unit, ratio) VALUES
     ('times', 'hour: ms', 'times', 'ms', true),
     ('times', 'day: ms', 'times', 'ms', true),
@@ -167,9 +179,50 @@ CREATE FUNCTION table_query(section text, what text) RETURNS text LANGUAGE sql A
     WHERE m.section = $1 AND (ratio OR what = 'values')
 $$;
 
+-- For section "large": blocks of tables and indexes that all processes wrote since
+-- the statistics were reset.  Before PostgreSQL 16 with those that backends added.
+SELECT current_setting('server_version_num')::integer AS version \gset
+SELECT CASE WHEN :version >= 180000 THEN 'SELECT sum(write_bytes)::float8 / 8192 FROM pg_stat_io WHERE object = ''relation'''
+            WHEN :version >= 160000 THEN 'SELECT sum(writes)::float8 FROM pg_stat_io WHERE object = ''relation'''
+            ELSE 'SELECT (buffers_checkpoint + buffers_clean + buffers_backend)::float8 FROM pg_stat_bgwriter' END AS written,
+       format('SELECT pg_stat_reset(); SELECT pg_stat_reset_shared(%L)',
+              CASE WHEN :version >= 160000 THEN 'io' ELSE 'bgwriter' END) AS reset \gset
+CREATE FUNCTION reset_blocks() RETURNS void LANGUAGE sql AS :'reset';
+CREATE FUNCTION blocks_written() RETURNS float8 LANGUAGE sql AS :'written';
+
+-- Blocks of the table and its indexes that were not found in shared_buffers.
+CREATE FUNCTION blocks_read() RETURNS float8 LANGUAGE sql AS $$
+    SELECT (heap_blks_read + idx_blks_read)::float8 FROM pg_statio_user_tables WHERE relname = 'fill'
+$$;
+
+
+-- A backend hands in its statistics before it goes: wait until all are gone.
+CREATE PROCEDURE wait_for_statistics() LANGUAGE plpgsql AS $$
+BEGIN
+    WHILE EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()) LOOP
+        PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+    END LOOP;
+END
+$$;
+
+-- Why another key is better by its nature; LIKE patterns.
+CREATE TABLE reason (section text, candidate text, measure text, why text);
+
+INSERT INTO reason VALUES
+    ('times', '%BRIN', 'day: %',
+     'a BRIN has no entry for each row, it reads ranges of 128 pages whole: less to look at for a long period, more for a short one'),
+    ('times', '%BRIN', '%bytes a row', 'a BRIN has one entry for 128 pages'),
+    ('rate', 'sequence CACHE%', '% clients%',
+     'each session fills leaf pages of its own with the numbers of its cache, so they wait less for one page; for it the order of time is lost and the index is larger'),
+    ('large', 'sequence CACHE%', 'rows a second',
+     'each session fills leaf pages of its own with the numbers of its cache, so they wait less for one page; for it the order of time is lost and the index is larger');
+
 -- Where another key is better than snowflake in every round, and by 2% or more.
 CREATE VIEW loss AS
-SELECT s.section, s.measure, s.candidate, s.measure_ord, s.ord, s.value, base.value AS base, s.ratio
+SELECT s.section, s.measure, s.candidate, s.measure_ord, s.ord, s.value, base.value AS base, s.ratio,
+       coalesce((SELECT string_agg(r.why, '; ') FROM reason AS r
+                 WHERE s.section LIKE r.section AND s.candidate LIKE r.candidate AND s.measure LIKE r.measure),
+                '**no reason known**') AS why
 FROM summary AS s
      JOIN summary AS base ON (base.section, base.measure, base.candidate) = (s.section, s.measure, 'snowflake')
      JOIN candidate AS c ON c.name = s.candidate
@@ -189,8 +242,10 @@ SELECT candidate AS key,
        max(readable(value)) FILTER (WHERE section = 'wal' AND measure = 'after a checkpoint') AS "the same after a checkpoint",
        max(readable(value)) FILTER (WHERE section = 'index' AND measure = 'INSERT SELECT: bytes a row')
            AS "index bytes a row",
-       max(readable(value)) FILTER (WHERE section = 'index' AND measure = '8 clients x 100: bytes a row')
-           AS "the same by 8 clients x 100"
+       max(readable(value)) FILTER (WHERE section = 'index' AND measure = '32 clients x 100: bytes a row')
+           AS "the same by 32 clients x 100",
+       coalesce(max(readable(value)) FILTER (WHERE section = 'large' AND measure = 'blocks read a row'), '-')
+           AS "blocks read a row, large table"
 FROM summary
 WHERE ord > 0
 GROUP BY ord, candidate

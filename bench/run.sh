@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Compare snowflake with the other ways to make a key: bigserial, cached
 # sequences, UUIDv4, UUIDv7 and a snowflake in PL/pgSQL, on a throwaway server:
-# cost of a call, scaling over clients, insert rate, WAL, index, and the rows of
-# a period.  Prints tables and writes them to bench/out/report.md, with plots and
+# cost of a call, scaling over clients, insert rate, WAL, index, what a table larger
+# than shared_buffers reads and writes, and the rows of a period.  Prints tables and writes them to bench/out/report.md, with plots and
 # all figures beside it.  bench/report.md is the report of a run.
 #
 #   bench/run.sh [--quick] [--only SECTION] [--rounds N] [--seconds S] [--rows N] [--fsync]
 #
-#   --only calls|clients|inserts|times   only that section; may be repeated
+#   --only calls|clients|inserts|large|times   only that section; may be repeated
 #   --rounds N    rounds (default 5)
 #   --seconds S   how long each run of pgbench takes (default 2)
 #   --rows N      rows of a table that is filled (default 1000000)
@@ -15,7 +15,7 @@
 #                 would hide what is compared
 #   --quick       a smoke run of a minute or two: its figures mean nothing
 #
-# It takes 20 minutes, more on a busy machine.  PG_MAJOR=17 bench/run.sh takes that server version.
+# It takes 25 minutes, more on a busy machine.  PG_MAJOR=17 bench/run.sh takes that server version.
 # The exit status says whether it could measure, and that no figure is missing,
 # not what came out.
 
@@ -24,16 +24,16 @@ out=$bench/out
 report=$out/report.md
 
 own_option() { [ "$1" = --fsync ] && settings=${settings/fsync = off/fsync = on}; }
-read_options 'calls clients inserts times' 10000 "$@"
+read_options 'calls clients inserts large times' 10000 "$@"
 
 if [ -n "$quick" ]; then
 	rounds=${rounds:-1} seconds=${seconds:-1} rows=${rows:-20000}
-	call_rows=2000 clients='1 8'
+	call_rows=2000 clients='1 8' large_buffers=2MB
 else
 	rounds=${rounds:-5} seconds=${seconds:-2} rows=${rows:-1000000}
-	call_rows=160000 clients='1 2 4 8 16 32'
+	call_rows=160000 clients='1 2 4 8 16 32' large_buffers=8MB
 fi
-rows=$((rows / 800 * 800))	# what 8 clients insert by the hundred
+rows=$((rows / 3200 * 3200))	# what 8 and 32 clients insert by the hundred
 ids_at_once=2000
 
 find_major
@@ -130,15 +130,15 @@ fill() {
 			;;
 		'1 client') run_pgbench 1 "${seconds}s" <<<"INSERT INTO fill (n) VALUES (1);" ;;
 		'8 clients') run_pgbench 8 "${seconds}s" <<<"INSERT INTO fill (n) VALUES (1);" ;;
-		'8 clients x 100')
+		*' x 100')
 			in_one=100
-			run_pgbench 8 $((rows / 800)) <<<"$(insert_statement 100)"
+			run_pgbench "${way%% *}" $((rows / 100 / ${way%% *})) <<<"$(insert_statement 100)"
 			;;
 	esac
 	note wal "$name" "$way" "$round" "$(wal_since "$from") / (SELECT count(*) FROM fill)"
 	note rate "$name" "$way" "$round" "$(pgbench_tps) * $in_one"
 	case $way in
-		'INSERT SELECT' | '8 clients x 100')
+		'INSERT SELECT' | *' x 100')
 			note index "$name" "$way: bytes a row" "$round" "(SELECT pg_indexes_size('fill')::float8 / count(*) FROM fill)"
 			note index "$name" "$way: density %" "$round" "(SELECT avg_leaf_density FROM pgstatindex('fill_pkey'))"
 			;;
@@ -161,12 +161,67 @@ measure_inserts() {
 	fill 'INSERT SELECT' UUIDv4 0	# makes the files of the WAL
 	sql -c "DELETE FROM sample WHERE round = 0"
 	for ((round = 1; round <= rounds; round++)); do
-		for way in 'INSERT SELECT' COPY '1 client' '8 clients' '8 clients x 100'; do
+		for way in 'INSERT SELECT' COPY '1 client' '8 clients' '8 clients x 100' '32 clients x 100'; do
 			while read -r -u 3 name; do
 				fill "$way" "$name" "$round"
 			done 3< <(candidates inserts "$round")
 		done
 	done
+}
+
+# With shared_buffers of another size, if one is given.
+restart_server() {
+	stop_server
+	as_user "$bin/pg_ctl" -D "$data" -l "$work/server.log" -w ${1:+-o "-c shared_buffers=$1"} start >/dev/null
+}
+
+# A table whose heap and whose index on the key are each larger than shared_buffers, before
+# the first row is counted.
+measure_large() {
+	local round name from more=$((rows / 2 / 3200 * 3200))
+
+	restart_server "$large_buffers"
+	for ((round = 1; round <= rounds; round++)); do
+		while read -r -u 3 name; do
+			make_table "$name"
+			sql -c "$(insert_statement "$more")" -c "CHECKPOINT"
+			sql -c "CALL wait_for_statistics()" -c "SELECT reset_blocks()" >/dev/null
+			from=$(wal_position)
+			run_pgbench 32 $((more / 3200)) <<<"$(insert_statement 100)"
+			note large "$name" 'WAL bytes a row' "$round" "$(wal_since "$from") / $more"
+			note large "$name" 'rows a second' "$round" "$(pgbench_tps) * 100"
+			sql -c "CHECKPOINT" -c "CALL wait_for_statistics()"
+			note large "$name" 'blocks written a row' "$round" "blocks_written() / $more"
+			note large "$name" 'blocks read a row' "$round" "blocks_read() / $more"
+			note large "$name" 'index bytes a row' "$round" "(SELECT pg_indexes_size('fill')::float8 / count(*) FROM fill)"
+			look_up "$name" "$round"
+		done 3< <(candidates large "$round")
+	done
+	restart_server
+}
+
+# Each of the newest rows once, in random order, when the newest fill a quarter of shared_buffers
+# at most.  A warm-up first.
+look_up() {
+	local lookups=$((rows / 20))
+
+	sql >/dev/null <<-SQL
+		CREATE TABLE newest AS SELECT id FROM
+			(SELECT id FROM fill WHERE ctid >= format('(%s,0)', pg_relation_size('fill') / 8192 * 19 / 20)::tid LIMIT $lookups) AS f
+			ORDER BY random();
+		CALL wait_for_statistics();
+		SET enable_hashjoin = off;
+		SET enable_mergejoin = off;
+		SET enable_material = off;
+		SET enable_memoize = off;
+		SELECT count(f.n) FROM newest JOIN fill AS f USING (id);
+		SELECT pg_stat_force_next_flush();
+		SELECT reset_blocks();
+		SELECT count(f.n) FROM newest JOIN fill AS f USING (id);
+	SQL
+	sql -c "CALL wait_for_statistics()"
+	note large "$1" 'blocks read a lookup' "$2" "blocks_read() / (SELECT count(*) FROM newest)"
+	sql -c "DROP TABLE newest"
 }
 
 measure_times() {
@@ -218,13 +273,19 @@ them must be committed on disk. UUIDs write nothing."
 	fi
 	if wanted inserts; then
 		table rate 'Inserting rows' "Rows a second into \`(id KEY PRIMARY KEY, n integer)\`, the key left out: $rows rows by one INSERT ... SELECT
-and by COPY; 1 and 8 pgbench clients with one row a transaction for $seconds s; 8 clients with 100 rows a transaction,
-$rows rows. Such narrow rows show the differences at their largest."
+and by COPY; 1 and 8 pgbench clients with one row a transaction for $seconds s; 8 and 32 clients with 100 rows a
+transaction, $rows rows. Such narrow rows show the differences at their largest."
 		table repeats 'Keys made twice' "Among the $rows rows that 8 clients inserted by the hundred. Where that can be, the table has a plain index here; a
 primary key would have ended the run with an error."
 		table wal 'WAL of a row' "Bytes a row of the same fills, and of $((rows / 100)) more rows by INSERT ... SELECT right after a checkpoint, when each
 page that is changed is written to the WAL as a whole."
 		table index 'Index' "Bytes a row of all indexes, and how full the leaf pages of the primary key are (90% is what \`fillfactor\` leaves)."
+	fi
+	if wanted large; then
+		table large 'A table larger than shared_buffers' "32 clients insert $((rows / 2 / 3200 * 3200)) rows, 100 a transaction, into a table that has as many, with
+\`shared_buffers = $large_buffers\`: heap and index are larger. Blocks of 8 kB that were not in shared_buffers are read (cache misses); those
+written include a checkpoint at the end. The last column: blocks read when the newest rows (5%) are looked up by key, each once,
+for the second time. What PostgreSQL reads and writes here, the system keeps in memory: on a disk the rates are further apart."
 	fi
 	if wanted times; then
 		table times 'Rows of a period' "\`SELECT count(*), sum(n)\` of the last hour and the last day, of $rows rows in 30 days, in the order of time: ms of
@@ -236,10 +297,11 @@ The table has no column \`created_at\` where the key has the time."
 
 		## Where another key is better
 
-		In every round, and by 2% or more in the median. Its figure, that of snowflake, and the ratio:
+		In every round, and by 2% or more in the median. Its figure, that of snowflake, the ratio,
+		and why that is so by the nature of the key, where it is:
 
 	TEXT
-	sql_table -c "SELECT candidate AS key, section, measure, readable(value) AS figure, readable(base) AS snowflake, readable(ratio) AS ratio
+	sql_table -c "SELECT candidate AS key, section, measure, readable(value) AS figure, readable(base) AS snowflake, readable(ratio) AS ratio, why
 		FROM loss ORDER BY measure_ord, ord"
 }
 
@@ -314,12 +376,14 @@ fi
 if wanted inserts; then
 	plot_data rate ratio
 	plot rate 440 <<-'PLOT'
-		ways = "'INSERT SELECT' 'COPY' '1 client' '8 clients' '8 clients x 100'"
+		ways = "'INSERT SELECT' 'COPY' '1 client' '8 clients' '8 clients x 100' '32 clients x 100'"
+		at(way) = strstrt(way, " x ")
+		label(way) = at(way) ? way[1:at(way) - 1]."\n".way[at(way) + 1:] : way
 		set xrange [0.5:words(ways) + 0.5]
 		set yrange [0:*]
 		set ylabel "rows a second, snowflake = 1"
 		set xlabel "way to insert (x 100: rows a transaction)"
-		do for [w = 1:words(ways)] { set xtics add (word(ways, w) w) }
+		do for [w = 1:words(ways)] { set xtics add (label(word(ways, w)) w) }
 		set arrow from graph 0, first 1 to graph 1, first 1 nohead lw 2 lc rgb color("snowflake")
 		set key outside right center Left reverse samplen 1
 		shift(i) = (i - 1.5 - words(names) / 2.0) * 0.08
@@ -327,15 +391,16 @@ if wanted inserts; then
 			using (w + shift(i)):3:4:5 with yerrorbars ls 1 pt i + 3 lc rgb color(word(names, i)) title w == 1 ? word(names, i) : ""
 	PLOT
 	plot_data index value
-	plot index 420 <<-'PLOT'
-		ways = "'INSERT SELECT' '8 clients x 100'"
+	plot index 480 <<-'PLOT'
+		ways = "'INSERT SELECT' '8 clients x 100' '32 clients x 100'"
+		ways_color = "#0072b2 #d55e00 #009e73"
 		set xrange [0:*]
 		set xlabel "bytes of index a row (x 100: rows a transaction)"
 		set yrange [-words(names) + 0.3:0.7]
 		do for [i = 1:words(names)] { set ytics add (word(names, i) 1 - i) }
 		set key outside top center horizontal
-		plot for [w = 1:2] for [i = 1:words(names)] figures(word(names, i), word(ways, w).": bytes a row") \
-			using 3:(1 - i + 0.15 * (3 - 2 * w)):4:5 with xerrorbars ls 1 pt w * 2 + 3 lc rgb (w == 1 ? "#0072b2" : "#d55e00") \
+		plot for [w = 1:words(ways)] for [i = 1:words(names)] figures(word(names, i), word(ways, w).": bytes a row") \
+			using 3:(1 - i + 0.22 * (2 - w)):4:5 with xerrorbars ls 1 pt w * 2 + 3 lc rgb word(ways_color, w) \
 			title i == 1 ? word(ways, w) : ""
 	PLOT
 fi
