@@ -377,12 +377,12 @@ if wanted inserts; then
 	plot_data rate ratio
 	plot rate 440 <<-'PLOT'
 		ways = "'INSERT SELECT' 'COPY' '1 client' '8 clients' '8 clients x 100' '32 clients x 100'"
-		at(way) = strstrt(way, " x ")
+		at(way) = strstrt(way, " x ") + (way eq "INSERT SELECT" ? 7 : 0)
 		label(way) = at(way) ? way[1:at(way) - 1]."\n".way[at(way) + 1:] : way
 		set xrange [0.5:words(ways) + 0.5]
 		set yrange [0:*]
 		set ylabel "rows a second, snowflake = 1"
-		set xlabel "way to insert (x 100: rows a transaction)"
+		set xlabel "way to insert (x 100: rows a transaction)" offset 0, -1
 		do for [w = 1:words(ways)] { set xtics add (label(word(ways, w)) w) }
 		set arrow from graph 0, first 1 to graph 1, first 1 nohead lw 2 lc rgb color("snowflake")
 		set key outside right center Left reverse samplen 1
@@ -398,7 +398,7 @@ if wanted inserts; then
 		set xlabel "bytes of index a row (x 100: rows a transaction)"
 		set yrange [-words(names) + 0.3:0.7]
 		do for [i = 1:words(names)] { set ytics add (word(names, i) 1 - i) }
-		set key outside top center horizontal
+		set key outside top center horizontal samplen 1
 		plot for [w = 1:words(ways)] for [i = 1:words(names)] figures(word(names, i), word(ways, w).": bytes a row") \
 			using 3:(1 - i + 0.22 * (2 - w)):4:5 with xerrorbars ls 1 pt w * 2 + 3 lc rgb word(ways_color, w) \
 			title i == 1 ? word(ways, w) : ""
