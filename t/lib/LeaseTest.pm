@@ -262,7 +262,7 @@ sub in_parallel
 		{
 			my $began = time();
 
-			FaultTest::adopt_orphans();
+			FaultTest::adopt_orphans(1);
 			$builder->reset;
 			$builder->output($file);
 			$builder->todo_output($file);
