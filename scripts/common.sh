@@ -183,7 +183,7 @@ find_patroni() {
 	install_packages python3
 	patroni=$work/patroni
 	unpack_package "$patroni" install --download-only --no-install-recommends \
-		patroni etcd-server || true
+		python3-etcd patroni etcd-server || true
 }
 
 # Find Prometheus and its exporter for PostgreSQL, which a test runs: the

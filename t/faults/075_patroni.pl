@@ -68,7 +68,7 @@ sub new_cluster
 			etcd3 => { host => $clients =~ s/^.*\/\///r },
 			bootstrap => {
 				dcs => {
-					ttl => $ttl, loop_wait => 1, retry_timeout => 3, master_start_timeout => 0, maximum_lag_on_failover => 1 << 40, %dcs,
+					ttl => $ttl, loop_wait => 1, retry_timeout => 3, master_start_timeout => 0, primary_start_timeout => 0, maximum_lag_on_failover => 1 << 40, %dcs,
 					postgresql => {
 						use_pg_rewind => JSON::PP::true,
 						parameters => { shared_preload_libraries => 'snowflake', max_connections => 60, wal_log_hints => 'on', %$settings } } },
