@@ -201,15 +201,23 @@ my %faults = (
 		return $new;
 	});
 
-# All is back: a leader and two that follow it.
+# All is back: a leader and two that follow it, one of them synchronously if that is
+# asked for.
 sub settle
 {
 	my ($cluster) = @_;
+	my $wanted = $cluster->{is_synchronous} ? 'leader replica sync_standby' : 'leader replica replica';
+	my $roles = '';
 
-	leader($cluster);
-	wait_for(sub { says_it_is($cluster, 'replica') == 2 }) or die "$cluster->{name}: a member does not come back";
-	wait_for(sub { says_it_is($cluster, 'synchronous') == 1 }) or die "$cluster->{name}: no member is synchronous"
-	  if $cluster->{is_synchronous};
+	wait_for(
+		sub {
+			my $response = HTTP::Tiny->new(timeout => 2)->get("$cluster->{members}{ leader($cluster) }{rest}/cluster");
+
+			$roles = join ' ', sort map { $_->{role} }
+			  grep { $_->{state} =~ /^(?:running|streaming)$/ } @{ decode_json($response->{content})->{members} }
+			  if $response->{status} == 200;
+			return $roles eq $wanted;
+		}) or die "$cluster->{name}: a member does not come back: $roles";
 	return;
 }
 
