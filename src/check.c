@@ -773,7 +773,7 @@ snowflake_check(PG_FUNCTION_ARGS)
 Datum
 snowflake_can_draw(PG_FUNCTION_ARGS)
 {
-	CheckState	state = {0};
+	CheckState	state = {.context = CurrentMemoryContext};
 	TupleDesc	tupdesc;
 	Datum		values[2] = {BoolGetDatum(true)};
 	bool		nulls[2] = {false, true};

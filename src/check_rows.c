@@ -25,10 +25,13 @@ check_row(CheckState *state, const char *status, const char *detail)
 	bool		nulls[3] = {false};
 
 	state->nrows++;
-	if (state->error == NULL && strcmp(status, "error") == 0)
-		state->error = detail;
 	if (state->rsinfo == NULL)
+	{
+		/* the check may be within SPI, whose memory goes */
+		if (state->error == NULL && strcmp(status, "error") == 0)
+			state->error = MemoryContextStrdup(state->context, detail);
 		return;
+	}
 
 	values[0] = CStringGetTextDatum(state->check);
 	values[1] = CStringGetTextDatum(status);

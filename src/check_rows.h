@@ -19,8 +19,9 @@
  */
 typedef struct CheckState
 {
-	ReturnSetInfo *rsinfo;		/* NULL for no result */
-	const char *error;			/* NULL for none */
+	ReturnSetInfo *rsinfo;		/* the result, or NULL: */
+	MemoryContext context;		/* then where the error is kept */
+	const char *error;			/* its detail, NULL for none */
 	Oid			schema;			/* of this extension */
 	const char *check;			/* the one at work */
 	int			nrows;			/* that it has added */

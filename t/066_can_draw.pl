@@ -28,27 +28,19 @@ sub can_draw
 	return;
 }
 
-sub restart_with
-{
-	my ($conf) = @_;
-	my $file = $node->data_dir . '/test.conf';
-
-	$node->stop;
-	unlink $file;
-	append_to_file($file, $conf);
-	start_node($node);
-	return;
-}
-
 can_draw($node, 't', qr/^$/, 'before the first ID');
 can_draw($node, 't', qr/^$/, 'after it');
 
-# Nothing is drawn or written for it, also when nothing is reserved any more.
-sleep 4;
-my $at_rest = 'SELECT issued, pg_current_wal_insert_lsn() FROM pg_stat_snowflake';
-my $before = $node->safe_psql('postgres', "CHECKPOINT; $at_rest");
-$node->safe_psql('postgres', 'SELECT count(can_draw) FROM generate_series(1, 1000), snowflake_can_draw()');
-is($node->safe_psql('postgres', $at_rest), $before, '1000 calls draw nothing and write no WAL');
+# Nothing is drawn, reserved or written for it, also when nothing is reserved any
+# more.
+my $runs_out = 'SELECT reserved_until < clock_ts FROM pg_stat_snowflake';
+$node->poll_query_until('postgres', $runs_out) or die 'what is reserved does not run out';
+my $state = 'SELECT issued, reserved_until FROM pg_stat_snowflake';
+my $before = $node->safe_psql('postgres', $state);
+my $calls = $node->safe_psql('postgres', 'EXPLAIN (ANALYZE, WAL, TIMING off) SELECT count(can_draw) FROM generate_series(1, 1000), snowflake_can_draw()');
+like($calls, qr/rows=1000/, '1000 calls');
+unlike($calls, qr/WAL:/, 'they write no WAL');
+is($node->safe_psql('postgres', $state), $before, 'and draw and reserve nothing');
 can_draw($node, 't', qr/^$/, 'on an idle server');
 is($node->safe_psql('postgres', 'CREATE ROLE haproxy; SET ROLE haproxy; SELECT can_draw FROM snowflake_can_draw()'), 't', 'any role may ask');
 is($node->safe_psql('postgres', 'BEGIN READ ONLY; SELECT can_draw FROM snowflake_can_draw()'), "t", 'in a read-only transaction');
@@ -62,7 +54,7 @@ can_draw($node, 't', qr/^$/, 'the clock is right again');
 # The mark is held by another session, as an open transaction of an administrator may.
 my $holder = session($node);
 $holder->query_safe('BEGIN; LOCK TABLE snowflake_home.recorded; SELECT setval($$snowflake_home.mark$$, last_value) FROM snowflake_home.mark; ALTER SEQUENCE snowflake_home.mark CACHE 2');
-sleep 4;
+$node->poll_query_until('postgres', $runs_out) or die 'what is reserved does not run out';
 $node->psql('postgres', 'SELECT snowflake_nextval()');
 can_draw($node, 'f', qr/lock/, 'the durable mark is locked');
 $holder->query_safe('ROLLBACK');
@@ -78,15 +70,15 @@ can_draw($standby, 'f', qr/^This is a standby, which draws no IDs\.$/, 'a standb
 $standby->stop;
 
 # Settings
-restart_with("snowflake.layout = 'time:41 node:5 worker:2 sequence:15'\n");
+restart_with_conf($node, "snowflake.layout = 'time:41 node:5 worker:2 sequence:15'\n");
 can_draw($node, 'f', qr/layout/, 'another layout than is recorded');
-restart_with("snowflake.node_id = -1\n");
+restart_with_conf($node, "snowflake.node_id = -1\n");
 can_draw($node, 'f', qr/^"snowflake\.node_id" is not set\. Set "snowflake\.node_id"/, 'no number');
-restart_with("snowflake.node_id = -1\nsnowflake.registry = 'host=127.0.0.1 port=1 dbname=registry'\n");
+restart_with_conf($node, "snowflake.node_id = -1\nsnowflake.registry = 'host=127.0.0.1 port=1 dbname=registry'\n");
 can_draw($node, 'f', qr/registry/, 'a registry that cannot be reached');
-restart_with("shared_preload_libraries = ''\n");
+restart_with_conf($node, "shared_preload_libraries = ''\n");
 can_draw($node, 'f', qr/^snowflake is not loaded via "shared_preload_libraries"/, 'not preloaded');
-restart_with('');
+restart_with_conf($node, '');
 can_draw($node, 't', qr/^$/, 'all is well again');
 
 # Before and after the layout's time

@@ -62,19 +62,6 @@ autovacuum = off
 include_if_exists 'test.conf'
 CONF
 
-# Start anew with these settings.
-sub restart_with
-{
-	my ($conf) = @_;
-	my $file = $node->data_dir . '/test.conf';
-
-	$node->stop;
-	unlink $file;
-	append_to_file($file, $conf);
-	start_node($node);
-	return;
-}
-
 my $layout = 'layout "time:41 node:5 worker:5 sequence:12" and epoch 2020-01-01 00:00:00+00';
 my $recorded = q('time:41 node:5 worker:5 sequence:12 since 2020-01-01 00:00:00+00');
 
@@ -124,7 +111,7 @@ foreach my $other ('time:41 node:5 worker:5 sequence:11 since 2020-01-01 00:00:0
 }
 $node->safe_psql('postgres', "ALTER DATABASE postgres SET snowflake.recorded = $recorded");
 
-restart_with(qq(snowflake.database = 'Other'\n));
+restart_with_conf($node, qq(snowflake.database = 'Other'\n));
 is( check($node, 'layout'),
 	'error|The durable mark of this server is in database "postgres", and "snowflake.database" is "Other". Set that to "postgres" and restart the server. To begin anew in another database, run ALTER DATABASE postgres RESET snowflake.recorded and call snowflake_advance() with the largest ID there is.',
 	'another home database');
@@ -132,7 +119,7 @@ is( check($node, 'layout'),
 #
 # Settings: slots, worker
 #
-restart_with(<<'CONF');
+restart_with_conf($node, <<'CONF');
 snowflake.layout = 'time:41 node:5 worker:2 sequence:15'
 max_connections = 97
 max_worker_processes = 0
@@ -143,23 +130,23 @@ is( check($node, 'slots'),
 my $no_place = 'which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.';
 is(check($node, 'worker'), qq(error|"max_worker_processes" is 0, $no_place), 'no background worker');
 is(check($node, 'mark'), 'warning|The durable mark cannot be raised without the background worker.', 'nor a mark');
-restart_with("snowflake.layout = 'time:41 node:5 worker:2 sequence:15'\nmax_connections = 96\n");
+restart_with_conf($node, "snowflake.layout = 'time:41 node:5 worker:2 sequence:15'\nmax_connections = 96\n");
 is(check($node, 'slots'), 'ok|Worker slots: 3. "max_connections" is 96. Backends that share one are safe, and a little slower.',
 	'32 connections a slot');
-restart_with("max_connections = 31\nautovacuum_max_workers = 1\nmax_wal_senders = 5\n");
+restart_with_conf($node, "max_connections = 31\nautovacuum_max_workers = 1\nmax_wal_senders = 5\n");
 is(check($node, 'slots'), 'ok|Worker slots: 31. "max_connections" is 31.', 'one connection a slot');
 says($node, 'worker', qr/^ok\|The background workers are running\.$/, 'with a background worker');
 says($node, 'mark', qr/^ok\|The durable mark /, 'which has read the mark');
 forget_mark($node);
-restart_with("snowflake.layout = 'js53'");
+restart_with_conf($node, "snowflake.layout = 'js53'");
 is(check($node, 'slots'), 'ok|The layout has no worker field, so that all backends share one slot.', 'no worker field');
 forget_mark($node);
-restart_with('');
+restart_with_conf($node, '');
 
 #
 # Segments; with a registry see t/faults/081_segment_registry.pl
 #
-restart_with('snowflake.max_segment_tags = 2');
+restart_with_conf($node, 'snowflake.max_segment_tags = 2');
 is(check($node, 'segments'), 'ok|No numbers were drawn from segments since the server was started.', 'no segments');
 $node->safe_psql('postgres', <<'SQL');
 SELECT snowflake_segment_create('a', max_value => 1111), snowflake_segment_create('b', step => 1);
@@ -186,7 +173,7 @@ says($node, 'segments', qr/^error\|No segment of tag "a" could be fetched\. The 
 $locker->query_safe('ROLLBACK');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('a')|);
 is(check($node, 'segments'), 'ok|Tags in use: 1.', 'and does not any more');
-restart_with('');
+restart_with_conf($node, '');
 
 #
 # The mark
@@ -269,7 +256,7 @@ set_clock($node, 60);
 with_settings($node, 'snowflake.reserve_window' => '1h');
 like(check($node, 'mark'), qr/^ok\|/, 'not further than the window');
 with_settings($node, 'snowflake.reserve_window' => '3s');
-restart_with('');
+restart_with_conf($node, '');
 says($node, 'mark', qr/^ok\|/, 'a clean restart lowers it');
 
 # with IDs ahead, the mark has to be ahead of those; that is said once
@@ -302,7 +289,7 @@ with_settings($node, 'snowflake.max_drift' => '1h');
 
 foreach my $clock (qw(monotonic logical))
 {
-	restart_with("snowflake.clock = $clock\n");
+	restart_with_conf($node, "snowflake.clock = $clock\n");
 	$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 	like(check($node, 'drift'), qr/^ok\|The time in IDs is \d+ ms/, "$clock: no drift");
 	set_clock($node, $day - 2400);
@@ -317,13 +304,13 @@ foreach my $clock (qw(monotonic logical))
 	set_clock($node, $day);
 }
 set_clock($node, 1577836800 - $day - time);
-restart_with("snowflake.clock = monotonic\n");
+restart_with_conf($node, "snowflake.clock = monotonic\n");
 like(check($node, 'clock'),
 	qr/^error\|The monotonic clock shows 2019-12-3\S+ \S+, which is before "snowflake\.epoch", 2020-01-01 00:00:00\+00\. Set the server's clock and restart the server\.$/,
 	'before the epoch');
 set_clock($node, $day);
 with_settings($node, 'snowflake.max_drift' => '1s');
-restart_with('');
+restart_with_conf($node, '');
 
 #
 # Tables: what other sessions, and crashes, have to do with it
@@ -388,9 +375,9 @@ like(check($node, 'tables'), qr/^ok\|/, 'which the mark is raised above');
 sql("INSERT INTO t SELECT snowflake_compose('2021-01-01+00', 7, 0, 0)");
 like(check($node, 'tables'), qr/^warning\|Some of the last 3 IDs of public\.t\.id are of node 7; this server is node 1\./, 'of another node');
 $session->quit;
-restart_with("snowflake.node_id = -1\n");
+restart_with_conf($node, "snowflake.node_id = -1\n");
 like(check($node, 'tables'), qr/^ok\|/, 'without a number of its own');
-restart_with('');
+restart_with_conf($node, '');
 $session = session($node);
 
 # where rows come by logical replication
@@ -516,7 +503,7 @@ sql('ALTER DATABASE postgres SET snowflake.node = 3; ALTER ROLE "Some" IN DATABA
 is( $node->safe_psql('Other', q(SELECT string_agg("check" || ' ' || status, ', ') FROM snowflake_check() WHERE status = 'error')),
 	'preload error, worker error, mark error', 'without preload');
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'snowflake'");
-restart_with("snowflake.node = 3\n");
+restart_with_conf($node, "snowflake.node = 3\n");
 my $said = check($node, 'other_extension', 'Other');
 like($said, qr/^(?:warning\|pgEdge's setting "snowflake\.node" is set for [^\n]*, and is not read\. [^\n]*\n){4}warning\|pgEdge's setting "snowflake\.node" is in \S+\/test\.conf, line 1, and is not read\. Remove it there\. The server's number is "snowflake\.node_id"\.$/,
 	'its setting');
@@ -525,7 +512,7 @@ is(join("\n", $said =~ /is set for (.*), and/g), qq(database "Other", role "Some
 is($node->safe_psql('Other', q(SET ROLE "Some"; SELECT count(*) FROM snowflake_check() WHERE "check" = 'other_extension')),
 	'4', 'a role that may not see the files');
 sql('ALTER DATABASE postgres RESET snowflake.node; ALTER ROLE "Some" IN DATABASE "Other" RESET snowflake.node; ALTER ROLE "Some" RESET snowflake.node; ALTER ROLE ALL RESET snowflake.node');
-restart_with('');
+restart_with_conf($node, '');
 is(check($node, 'other_extension'), $nothing, 'all gone');
 $node->stop;
 

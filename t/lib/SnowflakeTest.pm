@@ -15,6 +15,7 @@ our @EXPORT = qw(
   full_or_short
   snowflake_node
   start_node
+  restart_with_conf
   reload_node
   set_clock
   forget_mark
@@ -87,6 +88,20 @@ sub start_node
 		FAKETIME_DONT_FAKE_MONOTONIC => 1,
 		NO_FAKE_STAT => 1);
 	return $node->start(%params);
+}
+
+# Start such a node anew with these settings, in place of those of the call before:
+# its configuration includes test.conf, if that exists.
+sub restart_with_conf
+{
+	my ($node, $conf) = @_;
+	my $file = $node->data_dir . '/test.conf';
+
+	$node->stop;
+	unlink $file;
+	PostgreSQL::Test::Utils::append_to_file($file, $conf);
+	start_node($node);
+	return;
 }
 
 # Have it read its settings, and wait until the postmaster has, which tells its
