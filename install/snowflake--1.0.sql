@@ -976,6 +976,16 @@ COMMENT ON FUNCTION snowflake_accept_layout() IS
 
 REVOKE ALL ON FUNCTION snowflake_accept_layout() FROM PUBLIC;
 
+CREATE FUNCTION snowflake_confirm_node()
+RETURNS void
+AS 'MODULE_PATHNAME', 'snowflake_confirm_node'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION snowflake_confirm_node() IS
+'state that no other server draws IDs with the node number of this one, which was promoted; ends the warning of snowflake_check()';
+
+REVOKE ALL ON FUNCTION snowflake_confirm_node() FROM PUBLIC;
+
 CREATE FUNCTION snowflake_forget_registry()
 RETURNS void
 AS 'MODULE_PATHNAME', 'snowflake_forget_registry'

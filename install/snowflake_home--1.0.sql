@@ -23,11 +23,12 @@ CREATE TABLE snowflake_home.recorded (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     layout text NOT NULL,
     epoch timestamptz NOT NULL,
-    node integer
+    node integer,
+    timeline bigint NOT NULL
 );
 
 COMMENT ON TABLE snowflake_home.recorded IS
-'the layout and epoch that this server''s snowflake IDs have, and the node number that it issues them as; NULL where it is leased or the layout has none';
+'the layout and epoch that this server''s snowflake IDs have, and the node number that it issues them as; NULL where it is leased or the layout has none; and the timeline on which it is known that no other server does so';
 
 CREATE TABLE snowflake_home.backfill (
     stretch bigint PRIMARY KEY,

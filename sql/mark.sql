@@ -46,10 +46,14 @@ SELECT snowflake_nextval() > :future AS goes_on;
 -- the layout is the one that IDs were drawn with
 SELECT snowflake_accept_layout();
 
+-- the server was not promoted
+SELECT snowflake_confirm_node();
+
 -- not in a READ ONLY transaction
 BEGIN READ ONLY;
 SELECT * FROM error_of('SELECT snowflake_advance(0)') \gx
 SELECT * FROM error_of('SELECT snowflake_accept_layout()') \gx
+SELECT * FROM error_of('SELECT snowflake_confirm_node()') \gx
 SELECT * FROM error_of('INSERT INTO snowflake_dumped_mark DEFAULT VALUES') \gx
 COMMIT;
 

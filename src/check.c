@@ -128,9 +128,17 @@ static void
 check_node_id(CheckState *state)
 {
 	uint64		max = snowflake_layout.max[FIELD_NODE];
+	TimeLineID	before = shared == NULL ? 0 :
+		pg_atomic_read_u32(&shared->mark.confirmed_before);
 	char	   *primary;
 
-	if (max == 0)
+	if (before != 0)
+		check_row(state, "warning",
+				  psprintf("This server was promoted, and %s. %s %s",
+						   max == 0 ? "the layout has no node field" :
+						   psprintf("is node %d, as the server that it comes from", snowflake_node_id),
+						   record_promoted_detail(before), record_promoted_hint()));
+	else if (max == 0)
 		check_row(state, "ok",
 				  "The layout has no node field, so there is no number to set.");
 	else if (lease_is_used())

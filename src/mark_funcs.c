@@ -2,8 +2,9 @@
  *
  * mark_funcs.c
  *		The SQL functions that raise the durable mark or change what is recorded
- *		with it: snowflake_advance(), snowflake_accept_layout(), and the trigger
- *		by which the mark of a dump is restored.  And that which forgets what
+ *		with it: snowflake_advance(), snowflake_accept_layout(),
+ *		snowflake_confirm_node(), and the trigger by which the mark of a dump is
+ *		restored.  And that which forgets what
  *		was seen of the registry, snowflake_forget_registry().
  *
  * They check whether the caller may, and say what it means; the mark itself,
@@ -27,11 +28,13 @@
 #include "lease.h"
 #include "mark.h"
 #include "parse.h"
+#include "record.h"
 #include "segment.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_advance);
 PG_FUNCTION_INFO_V1(snowflake_accept_layout);
+PG_FUNCTION_INFO_V1(snowflake_confirm_node);
 PG_FUNCTION_INFO_V1(snowflake_forget_registry);
 PG_FUNCTION_INFO_V1(snowflake_restore_mark);
 
@@ -110,6 +113,19 @@ snowflake_accept_layout(PG_FUNCTION_ARGS)
 	if (!mark_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: layout and epoch are those recorded with the durable mark")));
+	PG_RETURN_VOID();
+}
+
+/* snowflake_confirm_node() */
+Datum
+snowflake_confirm_node(PG_FUNCTION_ARGS)
+{
+	require_mark("snowflake_confirm_node()");
+	if (pg_atomic_read_u32(&shared->mark.confirmed_before) == 0)
+		ereport(NOTICE,
+				(errmsg("nothing to confirm: this server was not promoted, or has another node number since")));
+	else
+		record_confirm();
 	PG_RETURN_VOID();
 }
 

@@ -273,7 +273,7 @@ recover(bool asked, bool accept)
 	shared->mark.mark_found = true;
 
 	/* only now, as before they would have found nothing there */
-	pg_atomic_write_u32(&shared->mark.to_record, 1);
+	pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_LOOK);
 	worker_ask(&shared->services);
 
 	floor = Max(mark_to_time(mark, true), 1);

@@ -7,7 +7,10 @@
  * are in a table of the home database.  The mark writer writes it at first use
  * and when another layout is accepted, and reads it before it lets anything be
  * issued.  The node number is there, too, as a change of it is worth a line in
- * the log.
+ * the log.  And the timeline: a server that was promoted, be it a standby, a clone
+ * or a restored backup, draws with the number of the server that it comes from,
+ * which may still do so.  Only the operator can know, so the log and
+ * snowflake_check() say it until that is confirmed.
  *
  * That the mark is in this database has to be seen from another one, if
  * "snowflake.database" is changed.  Databases share one catalog that a
@@ -17,16 +20,18 @@
  * as node 1'".  The services write it and the node number, since a transaction
  * that is left open can hold that up, and issuing IDs need not wait for it.
  *
- * Locking: none.  "to_record" is atomic, see shmem.h.
+ * Locking: none.  "to_record" and "confirmed_before" are atomic, see shmem.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
@@ -87,24 +92,51 @@ find_pointer(char **says)
 	return true;
 }
 
+typedef struct Recorded
+{
+	char	   *layout;
+	TimestampTz epoch;
+	int			node;			/* -1 for none */
+	TimeLineID	timeline;
+} Recorded;
+
 /*
  * The row as it is.  Returns false when there is none.
  */
 static bool
-read_row(char **layout, TimestampTz *epoch, int *node)
+read_row(Recorded *row)
 {
-	if (home_run_plain("SELECT layout, epoch, coalesce(node, -1) FROM " TABLE) == 0)
+	if (home_run_plain("SELECT layout, epoch, coalesce(node, -1), timeline FROM " TABLE) == 0)
 		return false;
-	*layout = TextDatumGetCString(home_result(1));
-	*epoch = DatumGetTimestampTz(home_result(2));
-	*node = DatumGetInt32(home_result(3));
+	row->layout = TextDatumGetCString(home_result(1));
+	row->epoch = DatumGetTimestampTz(home_result(2));
+	row->node = DatumGetInt32(home_result(3));
+	row->timeline = (TimeLineID) DatumGetInt64(home_result(4));
 	return true;
 }
 
 static bool
-is_other_node(int recorded)
+is_other_node(const Recorded *row)
 {
-	return snowflake_node_id != NODE_ID_UNSET && snowflake_node_id != recorded;
+	return snowflake_node_id != NODE_ID_UNSET && snowflake_node_id != row->node;
+}
+
+/*
+ * Was this server promoted since it was known that no other one draws with its
+ * number?  Not where the number is another one now, which is a matter of the
+ * configuration.  After pg_upgrade timelines begin anew.
+ */
+static bool
+is_promoted(const Recorded *row)
+{
+	return !is_other_node(row) && row->timeline < GetWALInsertionTimeLine();
+}
+
+/* A leased number is this server's own. */
+static TimeLineID
+confirmed_before(const Recorded *row)
+{
+	return is_promoted(row) && !settings_need_lease() ? row->timeline : 0;
 }
 
 void
@@ -113,11 +145,12 @@ record_write(void)
 	char	   *node = snowflake_node_id == NODE_ID_UNSET ? NULL :
 		psprintf("%d", snowflake_node_id);
 	const char *const values[] = {
-		snowflake_layout_text, timestamptz_to_str(snowflake_epoch), node
+		snowflake_layout_text, timestamptz_to_str(snowflake_epoch), node,
+		psprintf("%u", GetWALInsertionTimeLine())
 	};
 
-	(void) home_run_texts("INSERT INTO " TABLE " (layout, epoch, node)"
-						  " VALUES ($1, $2::timestamptz, $3::integer)"
+	(void) home_run_texts("INSERT INTO " TABLE " (layout, epoch, node, timeline)"
+						  " VALUES ($1, $2::timestamptz, $3::integer, $4::bigint)"
 						  " ON CONFLICT (only_row) DO UPDATE SET layout = EXCLUDED.layout,"
 						  " epoch = EXCLUDED.epoch, node = EXCLUDED.node",
 						  lengthof(values), values);
@@ -134,9 +167,7 @@ bool
 record_check(bool has_home, bool accept, bool *is_known)
 {
 	char	   *pointer;
-	char	   *layout_text;
-	TimestampTz epoch;
-	int			node;
+	Recorded	row;
 	Layout		layout;
 	LayoutError error;
 
@@ -148,12 +179,13 @@ record_check(bool has_home, bool accept, bool *is_known)
 						snowflake_database),
 				 errhint("To begin anew, run ALTER DATABASE %s RESET " POINTER " and call snowflake_advance() with the largest ID there is.",
 						 quote_identifier(snowflake_database))));
-	if (!has_home || !read_row(&layout_text, &epoch, &node))
+	if (!has_home || !read_row(&row))
 		return false;
 
 	shared->mark.mark_found = true;
-	if (epoch == snowflake_epoch &&
-		layout_parse(layout_text, &layout, &error) &&
+	pg_atomic_write_u32(&shared->mark.confirmed_before, confirmed_before(&row));
+	if (row.epoch == snowflake_epoch &&
+		layout_parse(row.layout, &layout, &error) &&
 		layout_equal(&layout, &snowflake_layout))
 		return true;
 
@@ -161,11 +193,11 @@ record_check(bool has_home, bool accept, bool *is_known)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("this server has issued IDs with layout \"%s\" and epoch %s, and is now configured with layout \"%s\" and epoch %s",
-						layout_text,
-						pstrdup(timestamptz_to_str(epoch)),
+						row.layout,
+						pstrdup(timestamptz_to_str(row.epoch)),
 						snowflake_layout_text,
 						pstrdup(timestamptz_to_str(snowflake_epoch))),
-				 errhint("%s", record_hint(layout_text, pstrdup(timestamptz_to_str(epoch))))));
+				 errhint("%s", record_hint(row.layout, pstrdup(timestamptz_to_str(row.epoch))))));
 
 	record_write();
 	ereport(LOG,
@@ -189,30 +221,84 @@ record_is_due(void)
 void
 record_serve(void)
 {
+	uint32		to_do = pg_atomic_read_u32(&shared->mark.to_record);
+	bool		confirm = (to_do & RECORD_CONFIRM) != 0;
+	TimeLineID	timeline = GetWALInsertionTimeLine();
+	TimeLineID	before = 0;
 	char	   *pointer;
-	char	   *layout;
-	TimestampTz epoch;
-	int			node = -1;
+	Recorded	row;
 	bool		has_row;
 	bool		is_other;
 
 	home_begin("recording layout, epoch and node number");
 	home_run_plain("SET LOCAL synchronous_commit = local");
-	has_row = home_exists() && read_row(&layout, &epoch, &node);
-	is_other = has_row && is_other_node(node);
+	has_row = home_exists() && read_row(&row);
+	is_other = has_row && is_other_node(&row);
 	if (is_other)
 		home_run("UPDATE " TABLE " SET node = $1",
 				 INT4OID, Int32GetDatum(snowflake_node_id), InvalidOid, (Datum) 0);
+	if (has_row && row.timeline != timeline && (confirm || !is_promoted(&row)))
+		home_run("UPDATE " TABLE " SET timeline = $1",
+				 INT8OID, Int64GetDatum(timeline), InvalidOid, (Datum) 0);
+	else if (has_row)
+		before = confirmed_before(&row);
 	if (has_row && (!find_pointer(&pointer) || strcmp(pointer, pointer_text()) != 0))
 		home_run_plain(psprintf("ALTER DATABASE %s SET " POINTER " = %s",
 								quote_identifier(get_database_name(MyDatabaseId)),
 								quote_literal_cstr(pointer_text())));
 	home_commit();
-	pg_atomic_write_u32(&shared->mark.to_record, 0);
+	pg_atomic_write_u32(&shared->mark.confirmed_before, before);
+	pg_atomic_fetch_and_u32(&shared->mark.to_record, ~to_do);
+	ConditionVariableBroadcast(&shared->services.changed);
 
-	if (is_other && node >= 0)
+	if (is_other && row.node >= 0)
 		ereport(LOG,
 				(errmsg("this server has issued snowflake IDs as node %d, and is node %d from now on",
-						node, snowflake_node_id),
+						row.node, snowflake_node_id),
 				 errhint("Make sure that no other server is node %d.", snowflake_node_id)));
+	else if (before != 0)
+		ereport(LOG,
+				(errmsg("this server was promoted, and has the snowflake node number of the server that it comes from"),
+				 errdetail("%s", record_promoted_detail(before)),
+				 errhint("%s", record_promoted_hint())));
+}
+
+/*
+ * For sessions
+ */
+
+char *
+record_promoted_detail(TimeLineID before)
+{
+	return psprintf("It is on timeline %u, and that no other server draws with this number was last confirmed on timeline %u. If the server that it comes from still runs, or another copy of it, IDs come twice.",
+					GetWALInsertionTimeLine(), before);
+}
+
+char *
+record_promoted_hint(void)
+{
+	return pstrdup("Make sure that no such server draws IDs, or that it has another number. Then call snowflake_confirm_node().");
+}
+
+static void
+take_back_confirm(int code, Datum arg)
+{
+	pg_atomic_fetch_and_u32(&shared->mark.to_record, ~RECORD_CONFIRM);
+}
+
+void
+record_confirm(void)
+{
+	instr_time	since;
+
+	INSTR_TIME_SET_CURRENT(since);
+	ConditionVariablePrepareToSleep(&shared->services.changed);
+	PG_ENSURE_ERROR_CLEANUP(take_back_confirm, (Datum) 0);
+	{
+		pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_CONFIRM);
+		while (pg_atomic_read_u32(&shared->mark.to_record) & RECORD_CONFIRM)
+			worker_await(&shared->services, since, "the node number could not be confirmed");
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(take_back_confirm, (Datum) 0);
+	ConditionVariableCancelSleep();
 }

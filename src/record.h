@@ -8,6 +8,8 @@
 #ifndef SNOWFLAKE_RECORD_H
 #define SNOWFLAKE_RECORD_H
 
+#include "access/xlogdefs.h"
+
 #pragma GCC visibility push(hidden)
 
 /*
@@ -31,6 +33,19 @@ extern void record_write(void);
 /* For the services: bring up to date what issuing IDs need not wait for. */
 extern bool record_is_due(void);
 extern void record_serve(void);
+
+/*
+ * This server was promoted, and has the number that it had before; "before" is
+ * Mark.confirmed_before.  DETAIL and HINT.
+ */
+extern char *record_promoted_detail(TimeLineID before);
+extern char *record_promoted_hint(void);
+
+/*
+ * Record, durably, that no other server draws with this number.  Waits for the
+ * services, up to max_wait, else ERROR.
+ */
+extern void record_confirm(void);
 
 #pragma GCC visibility pop
 

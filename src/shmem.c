@@ -97,6 +97,7 @@ shmem_startup(void)
 		pg_atomic_init_u64(&mark->advance_to, 0);
 		pg_atomic_init_u32(&mark->accept, 0);
 		pg_atomic_init_u32(&mark->to_record, 0);
+		pg_atomic_init_u32(&mark->confirmed_before, 0);
 		init_worker(&shared->mark_writer);
 		init_worker(&shared->services);
 

@@ -143,6 +143,10 @@ typedef struct Worker
 	char		last_error[WORKER_ERROR_SIZE];
 } Worker;
 
+/* Bits of Mark.to_record. */
+#define RECORD_LOOK		1
+#define RECORD_CONFIRM	2
+
 /*
  * The durable mark as the processes of the server know it; see mark.c.  "The
  * worker" is the mark writer.
@@ -197,11 +201,20 @@ typedef struct Mark
 	bool		mark_found;
 
 	/*
-	 * The services are to look at what is recorded: set by the worker when it
-	 * has read the mark, and what it wrote is committed; cleared by the
-	 * services when they have done it.
+	 * What the services are to do about what is recorded, RECORD_* below: to
+	 * look at it, set by the worker when it has read the mark, and what it
+	 * wrote is committed; to confirm the node number, set by anyone. Cleared
+	 * by the services when they have done it.
 	 */
 	pg_atomic_uint32 to_record;
+
+	/*
+	 * The timeline on which the node number was last confirmed, where this
+	 * server was promoted since and draws with it; else 0.  Written by the
+	 * worker before it lets anything be issued, and by the services once a
+	 * confirmation is durable; read by anyone.
+	 */
+	pg_atomic_uint32 confirmed_before;
 
 	/*
 	 * The mark that was last read or made durable, 0 when none was.  Written

@@ -114,5 +114,65 @@ is($standby->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE 
 	'The background workers are running.', 'and has a background worker of its own');
 $session->quit;
 
+# whether the server that it comes from still draws with its number, nobody knows
+# but the operator
+my $promoted = sub {
+	my ($before) = @_;
+
+	return sprintf 'warning|This server was promoted, and is node 1, as the server that it comes from. It is on timeline %d, and that no other server draws with this number was last confirmed on timeline %d. If the server that it comes from still runs, or another copy of it, IDs come twice. Make sure that no such server draws IDs, or that it has another number. Then call snowflake_confirm_node().',
+	  $before + 1, $before;
+};
+my $said = qr/LOG: .*this server was promoted, and has the snowflake node number of the server that it comes from/;
+my $confirm = 'SELECT snowflake_confirm_node()';
+my $offset = $standby->wait_for_log($said);
+
+sub error_on_standby
+{
+	my ($sql) = @_;
+	my ($ret, $stdout, $stderr) = $standby->psql('postgres', "\\set VERBOSITY verbose\n$sql");
+
+	return psql_error($stderr);
+}
+
+is(check('node_id'), $promoted->(1), 'a promoted server: node_id');
+is(check('node_id', dbname => 'app', role => 'nobody'), $promoted->(1), 'in other databases, for everybody');
+is($standby->safe_psql('postgres', 'SELECT can_draw FROM snowflake_can_draw()'), 't', 'it draws');
+is(error_on_standby("SET ROLE nobody; $confirm")->{sqlstate}, '42501', 'not everybody may confirm it');
+is(error_on_standby("BEGIN READ ONLY; $confirm")->{sqlstate}, '25006', 'not in a read-only transaction');
+
+# what could not be recorded, within the worker's lock_timeout, is not confirmed later
+my $locker = session($standby);
+$locker->query_safe('BEGIN; LOCK snowflake_home.recorded');
+my $error = error_on_standby("SET snowflake.max_wait = '1500ms'; $confirm");
+is("$error->{sqlstate}: $error->{message}", '55P03: the node number could not be confirmed', 'not where it cannot be recorded');
+$locker->query_safe('COMMIT');
+$locker->quit;
+is(check('node_id'), $promoted->(1), 'not confirmed');
+$standby->restart;
+$offset = $standby->wait_for_log($said, $offset);
+is(check('node_id'), $promoted->(1), 'nor after a restart');
+
+$standby->safe_psql('postgres', $confirm);
+is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'confirmed');
+is($standby->safe_psql('postgres', 'SELECT timeline FROM snowflake_home.recorded'), '2', 'and recorded');
+$standby->restart;
+$standby->safe_psql('postgres', 'SELECT snowflake_nextval()');
+is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'after a restart, too');
+
+# again, with other numbers
+$standby->safe_psql('postgres', 'CHECKPOINT');
+$standby->set_standby_mode;
+$standby->restart;
+$standby->promote;
+$offset = $standby->wait_for_log($said, $offset);
+is(check('node_id'), $promoted->(2), 'another promotion');
+$session = session($standby);
+restart_with('snowflake.node_id = 2');
+$session->query_safe('SELECT snowflake_nextval()');
+is(check('node_id'), 'ok|This server is node 2, of 0 to 31.', 'a number of its own needs no confirmation');
+$standby->poll_query_until('postgres', 'SELECT node = 2 AND timeline = 3 FROM snowflake_home.recorded') or fail('the number is not recorded');
+unlike(PostgreSQL::Test::Utils::slurp_file($standby->logfile, $offset), $said, 'nor a line in the log');
+$session->quit;
+
 $standby->stop;
 done_testing();

@@ -81,6 +81,7 @@ my %closed = (
 	'snowflake_segment_drop(text,boolean)' => [ 'ticket' ],
 	'snowflake_advance(bigint)' => [ '152075078181383514' ],
 	'snowflake_accept_layout()' => [],
+	'snowflake_confirm_node()' => [],
 	'snowflake_forget_registry()' => [],
 	'pg_stat_snowflake_reset()' => [],
 	'snowflake_nodes_site()' => [],
