@@ -134,9 +134,7 @@ check_node_id(CheckState *state)
 
 	if (before != 0)
 		check_row(state, "warning",
-				  psprintf("This server was promoted, and %s. %s %s",
-						   max == 0 ? "the layout has no node field" :
-						   psprintf("is node %d, as the server that it comes from", snowflake_node_id),
+				  psprintf("This server was promoted, and goes on with the IDs of the server that it comes from. %s %s",
 						   record_promoted_detail(before), record_promoted_hint()));
 	else if (max == 0)
 		check_row(state, "ok",

@@ -183,7 +183,6 @@ record_check(bool has_home, bool accept, bool *is_known)
 		return false;
 
 	shared->mark.mark_found = true;
-	pg_atomic_write_u32(&shared->mark.confirmed_before, confirmed_before(&row));
 	if (row.epoch == snowflake_epoch &&
 		layout_parse(row.layout, &layout, &error) &&
 		layout_equal(&layout, &snowflake_layout))
@@ -258,7 +257,7 @@ record_serve(void)
 				 errhint("Make sure that no other server is node %d.", snowflake_node_id)));
 	else if (before != 0)
 		ereport(LOG,
-				(errmsg("this server was promoted, and has the snowflake node number of the server that it comes from"),
+				(errmsg("this server was promoted, and goes on with the snowflake IDs of the server that it comes from"),
 				 errdetail("%s", record_promoted_detail(before)),
 				 errhint("%s", record_promoted_hint())));
 }
@@ -270,7 +269,7 @@ record_serve(void)
 char *
 record_promoted_detail(TimeLineID before)
 {
-	return psprintf("It is on timeline %u, and that no other server draws with this number was last confirmed on timeline %u. If the server that it comes from still runs, or another copy of it, IDs come twice.",
+	return psprintf("It is on timeline %u, and that no other server draws the same IDs was last confirmed on timeline %u. If the server that it comes from still runs, or another copy of it, IDs come twice.",
 					GetWALInsertionTimeLine(), before);
 }
 

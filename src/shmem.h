@@ -201,9 +201,9 @@ typedef struct Mark
 	bool		mark_found;
 
 	/*
-	 * What the services are to do about what is recorded, RECORD_* below: to
+	 * What the services are to do about what is recorded, RECORD_* above: to
 	 * look at it, set by the worker when it has read the mark, and what it
-	 * wrote is committed; to confirm the node number, set by anyone. Cleared
+	 * wrote is committed; to confirm the node number, set by anyone.  Cleared
 	 * by the services when they have done it.
 	 */
 	pg_atomic_uint32 to_record;
@@ -211,8 +211,7 @@ typedef struct Mark
 	/*
 	 * The timeline on which the node number was last confirmed, where this
 	 * server was promoted since and draws with it; else 0.  Written by the
-	 * worker before it lets anything be issued, and by the services once a
-	 * confirmation is durable; read by anyone.
+	 * services once what is recorded is committed; read by anyone.
 	 */
 	pg_atomic_uint32 confirmed_before;
 

@@ -119,10 +119,10 @@ $session->quit;
 my $promoted = sub {
 	my ($before) = @_;
 
-	return sprintf 'warning|This server was promoted, and is node 1, as the server that it comes from. It is on timeline %d, and that no other server draws with this number was last confirmed on timeline %d. If the server that it comes from still runs, or another copy of it, IDs come twice. Make sure that no such server draws IDs, or that it has another number. Then call snowflake_confirm_node().',
+	return sprintf 'warning|This server was promoted, and goes on with the IDs of the server that it comes from. It is on timeline %d, and that no other server draws the same IDs was last confirmed on timeline %d. If the server that it comes from still runs, or another copy of it, IDs come twice. Make sure that no such server draws IDs, or that it has another number. Then call snowflake_confirm_node().',
 	  $before + 1, $before;
 };
-my $said = qr/LOG: .*this server was promoted, and has the snowflake node number of the server that it comes from/;
+my $said = qr/LOG: .*this server was promoted, and goes on with the snowflake IDs of the server that it comes from/;
 my $confirm = 'SELECT snowflake_confirm_node()';
 my $offset = $standby->wait_for_log($said);
 
