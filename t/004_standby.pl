@@ -147,7 +147,10 @@ my $error = error_on_standby("SET snowflake.max_wait = '1500ms'; $confirm");
 is("$error->{sqlstate}: $error->{message}", '55P03: the node number could not be confirmed', 'not where it cannot be recorded');
 $locker->query_safe('COMMIT');
 $locker->quit;
-is(check('node_id'), $promoted->(1), 'not confirmed');
+my $services = $standby->safe_psql('postgres', q(SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'snowflake services'));
+$standby->poll_query_until('postgres', sprintf(q(SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'snowflake services' AND state = 'idle' AND pid <> %d), $services =~ /^(\d+)/))
+  or fail('the services do not start again');
+is(check('node_id'), $promoted->(1), 'not confirmed, also by the worker of after it');
 $standby->restart;
 $offset = $standby->wait_for_log($said, $offset);
 is(check('node_id'), $promoted->(1), 'nor after a restart');
