@@ -398,30 +398,8 @@ greet(RegistryLink *link)
 }
 
 /*
- * Which of two versions is the later one: like strcmp().
- */
-static int
-compare_versions(const char *a, const char *b)
-{
-	while (*a != '\0' && *b != '\0')
-	{
-		char	   *end_a;
-		char	   *end_b;
-		long		number_a = strtol(a, &end_a, 10);
-		long		number_b = strtol(b, &end_b, 10);
-
-		if (number_a != number_b)
-			return number_a < number_b ? -1 : 1;
-		if (end_a == a || end_b == b)
-			break;
-		a = end_a + (*end_a == '.');
-		b = end_b + (*end_b == '.');
-	}
-	return strcmp(a, b);
-}
-
-/*
- * What the registry lacks; false when it has all.  The hint names neither host
+ * What the registry lacks; false when it has all.  Its version need not be this
+ * server's: what counts is the function, whose arguments never change.  The hint names neither host
  * nor role, as everybody may see it.
  */
 static bool
@@ -439,22 +417,11 @@ lacks_something(RegistryLink *link, const PGresult *answer, char **reason, char 
 		*reason = psprintf("there is no extension \"%s\" %s", client->extension, where);
 		*hint = psprintf("Run CREATE EXTENSION %s in that database.", client->extension);
 	}
-	else if (strcmp(version, SNOWFLAKE_VERSION) != 0)
-	{
-		bool		is_old = compare_versions(version, SNOWFLAKE_VERSION) < 0;
-
-		*reason = psprintf("extension \"%s\" %s is of version %s, which is too %s: this server needs " SNOWFLAKE_VERSION,
-						   client->extension, where, version, is_old ? "old" : "new");
-		*hint = is_old ?
-			psprintf("Install the files of version " SNOWFLAKE_VERSION " on the registry's server, and run ALTER EXTENSION %s UPDATE in that database.",
-					 client->extension) :
-			psprintf("Install the files of version %s on this server, and restart it.", version);
-	}
 	else if (PQgetisnull(answer, 0, COL_MAY_EXECUTE))
 	{
-		*reason = psprintf("extension \"%s\" %s has no function %s() with %d arguments: it is not that of version " SNOWFLAKE_VERSION " of this server",
-						   client->extension, where, client->function, client->nargs);
-		*hint = psprintf("Install the same files on both servers, and run ALTER EXTENSION %s UPDATE in that database.",
+		*reason = psprintf("extension \"%s\" %s is of version %s, and has no function %s() with %d arguments, which this server calls",
+						   client->extension, where, version, client->function, client->nargs);
+		*hint = psprintf("Update the older of the two: the registry's files, followed by ALTER EXTENSION %s UPDATE in that database, or those of this server, followed by a restart.",
 						 client->extension);
 	}
 	else if (PQgetvalue(answer, 0, COL_MAY_USE)[0] != 't')

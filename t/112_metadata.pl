@@ -8,6 +8,7 @@ use strict;
 use warnings;
 
 use Cwd qw(abs_path);
+use Digest::SHA;
 use File::Basename qw(basename dirname);
 use JSON::PP;
 use PostgreSQL::Test::Utils;
@@ -86,6 +87,21 @@ foreach my $name (@controls)
 	ok(-f "$top/$provided->{$_}", "$name: $provided->{$_} is there")
 	  foreach qw(file docfile);
 	ok(length $provided->{abstract}, "$name: abstract");
+}
+
+#
+# Scripts that were released, here or where they go once there are newer ones, stay
+# as they were.
+#
+foreach my $sums (glob "$top/t/versions/*.sha256")
+{
+	foreach (split /\n/, slurp_file($sums))
+	{
+		my ($sum, $name) = split;
+		my ($script) = grep { -f } "$top/install/$name", "$top/t/versions/$name";
+
+		is(Digest::SHA->new(256)->addfile($script // die "$name is missing")->hexdigest, $sum, "$name is as it was released");
+	}
 }
 
 #

@@ -220,10 +220,9 @@ foreach (
 		qr/role "snowflake_server" may not execute function $schema\.snowflake_lease_node\(\) in database "changed" of host.*Run GRANT EXECUTE ON FUNCTION $schema\.snowflake_lease_node TO that role/ ],
 	[ 'no schema', "REVOKE USAGE ON SCHEMA $schema FROM snowflake_server; $disconnect", "GRANT USAGE ON SCHEMA $schema TO snowflake_server",
 		qr/role "snowflake_server" may not use schema $schema in database.*Run GRANT USAGE ON SCHEMA $schema TO that role/ ],
-	[ 'too old', sprintf("$set_version; $disconnect", '0.9'), sprintf($set_version, $version),
-		qr/extension "snowflake_nodes" in database "changed" of host "[^"]*" is of version 0\.9, which is too old: this server needs \Q$version\E.*run ALTER EXTENSION snowflake_nodes UPDATE in that database\./ ],
-	[ 'too new', sprintf("$set_version; $disconnect", '10.0'), sprintf($set_version, $version),
-		qr/is of version 10\.0, which is too new: this server needs \Q$version\E.*Install the files of version 10\.0 on this server/ ])
+	[ 'too far apart', sprintf("$set_version; ALTER FUNCTION $schema.snowflake_lease_node RENAME TO snowflake_lease_node_9; $disconnect", '9.0'),
+		sprintf("$set_version; ALTER FUNCTION $schema.snowflake_lease_node_9 RENAME TO snowflake_lease_node", $version),
+		qr/extension "snowflake_nodes" in database "changed" of host "[^"]*" is of version 9\.0, and has no function snowflake_lease_node\(\) with 17 arguments, which this server calls.*Update the older of the two/ ])
 {
 	my ($what, $break, $mend, $pattern) = @{$_};
 	my $check = q(SELECT * FROM snowflake_check());

@@ -1,0 +1,143 @@
+
+# A library of the next version, 1.1, which is made here from the source: it
+# works with the objects of this version until ALTER EXTENSION UPDATE, and so do
+# the two sides of a registry, where either is a version ahead.
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use File::Basename qw(basename dirname);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use FaultTest;
+use InstallTest;
+use LeaseTest;
+use SnowflakeTest;
+
+my $top = dirname(dirname(abs_path(__FILE__)));
+my $new = '1.1';
+my ($old) = slurp_file("$top/snowflake.control") =~ /^default_version = '(.*)'/m;
+my @extensions = map { basename($_, '.control') } sort glob "$top/*.control";
+my $added = <<'SQL';
+CREATE FUNCTION %s_next() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT ''1.1''';
+COMMENT ON FUNCTION %s_next() IS 'is new';
+SQL
+
+# The source of the next version, built
+sub build_next
+{
+	my $source = PostgreSQL::Test::Utils::tempdir('next');
+
+	system_or_bail('cp', '-r', map({ "$top/$_" } 'Makefile', 'src', 'install', map { "$_.control" } @extensions), $source);
+	foreach my $extension (@extensions)
+	{
+		my $sql = $added =~ s/%s/$extension/gr;
+		my $control = slurp_file("$source/$extension.control");
+
+		put_file("$source/$extension.control", $control =~ s/^(default_version = ).*/$1'$new'/mr);
+		put_file("$source/install/$extension--$new.sql", slurp_file("$source/install/$extension--$old.sql") . $sql);
+		put_file("$source/install/$extension--$old--$new.sql", $sql);
+	}
+	system_or_bail('make', '-s', '-C', $source, 'with_llvm=no', 'snowflake.so');
+	return $source;
+}
+
+# Put it into a tree.
+sub install_next
+{
+	my ($source, $tree) = @_;
+
+	put_file("$tree->{extdir}/" . basename($_), slurp_file($_)) foreach glob "$source/install/*.sql $source/*.control";
+	unlink "$tree->{libdir}/snowflake.so";
+	system_or_bail('cp', "$source/snowflake.so", "$tree->{libdir}/snowflake.so");
+	return;
+}
+
+# A server in a tree of its own.  Returns both.
+sub server
+{
+	my ($name, $conf) = @_;
+	my $tree = install_tree();
+	my $node = tree_node($name, $tree);
+
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'\n$conf");
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake');
+	return ($node, $tree);
+}
+
+sub check { return $_[0]->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$_[1]')); }
+sub versions { return $_[0]->safe_psql($_[1] // 'postgres', 'SELECT string_agg(extname || extversion, $$ $$ ORDER BY extname) FROM pg_extension WHERE extname ~ $$^snowflake$$'); }
+
+my $next = build_next();
+my ($registry, $registry_tree) = server('registry', 'snowflake.node_id = 9');
+$registry->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
+make_registry($registry, 'postgres');
+my $leasing = $LeaseTest::conf . "snowflake.registry = '" . registry_conninfo($registry) . "'\n";
+my ($stays) = server('stays', $leasing);
+my ($server, $tree) = server('server', $leasing);
+my %number = map { $_->name => wait_number($_) } $stays, $server;
+
+sub draws_with
+{
+	my ($node, $what) = @_;
+
+	is($node->safe_psql('postgres', 'SELECT (snowflake_parse(snowflake_nextval())).node'), $number{ $node->name }, "$what: draws with its number");
+	cmp_ok($node->safe_psql('postgres', "SELECT snowflake_segment_nextval('tag')"), '>', 0, "$what: takes numbers of segments");
+	return;
+}
+
+# Each lease is renewed, from now on.
+sub renews
+{
+	my ($node, $what) = @_;
+	my $end = $node->safe_psql('postgres', 'SELECT lease_end FROM pg_stat_snowflake');
+
+	ok($node->poll_query_until('postgres', "SELECT lease_end > '$end' FROM pg_stat_snowflake"), "$what: renews its lease");
+	is(number_of($node), $number{ $node->name }, "$what: has its number");
+	return;
+}
+
+$registry->safe_psql('postgres', "SELECT snowflake_segment_create('tag')");
+$server->safe_psql('postgres', 'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO t DEFAULT VALUES');
+draws_with($_, 'both sides of this version') foreach $stays, $server;
+
+# A server first
+install_next($next, $tree);
+draws_with($server, 'before the restart');
+$server->restart;
+wait_number($server);
+renews($server, 'the next library, the registry of this version');
+draws_with($server, 'the next library, with the objects of this version');
+is(check($server, 'extension'), "warning|The extension is of version $old in this database, and the server's library of version $new. Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
+	'which snowflake_check() says');
+cmp_ok($server->safe_psql('postgres', q(SELECT count(fmgr_c_validator(objid)) FROM pg_depend JOIN pg_extension e ON e.oid = refobjid
+	JOIN pg_proc p ON p.oid = objid JOIN pg_language l ON l.oid = prolang
+	WHERE refclassid = 'pg_extension'::regclass AND classid = 'pg_proc'::regclass AND extname ~ '^snowflake' AND lanname = 'c')),
+	'>', 50, 'all of its functions are in the library');
+is($server->safe_psql('postgres', 'INSERT INTO t DEFAULT VALUES; SELECT count(*) FROM t; SELECT count(*) FROM pg_stat_snowflake'), "2\n1", 'tables and views work');
+$server->safe_psql('postgres', 'ALTER EXTENSION snowflake UPDATE');
+is($server->safe_psql('postgres', 'SELECT snowflake_next()'), $new, 'ALTER EXTENSION UPDATE');
+$server->safe_psql('postgres', 'ALTER EXTENSION snowflake_home UPDATE');
+like(check($server, 'extension'), qr/^ok\|/, 'which snowflake_check() says, too');
+draws_with($server, 'the next version, the registry of this one');
+
+# The registry next, while its server is of either version
+install_next($next, $registry_tree);
+$registry->safe_psql('postgres', "ALTER EXTENSION $_ UPDATE") foreach qw(snowflake snowflake_nodes snowflake_segments);
+is(versions($registry), "snowflake$new snowflake_nodes$new snowflake_segments$new", 'the registry of the next version');
+foreach my $node ($stays, $server)
+{
+	renews($node, $node->name . ': the registry of the next version');
+	draws_with($node, $node->name . ': the registry of the next version');
+}
+$stays->restart;
+is(wait_number($stays), $number{stays}, 'a server of this version finds it after a restart');
+draws_with($stays, 'the registry of the next version, after a restart');
+like(check($stays, 'registry'), qr/^ok\|/, 'which snowflake_check() says');
+
+$_->stop foreach $stays, $server, $registry;
+done_testing();
