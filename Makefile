@@ -16,6 +16,7 @@ OBJS = \
 	src/check_segments.o \
 	src/check_standby.o \
 	src/check_tables.o \
+	src/citus.o \
 	src/clock.o \
 	src/clock_steps.o \
 	src/codec.o \
