@@ -16,6 +16,7 @@ OBJS = \
 	src/check_segments.o \
 	src/check_standby.o \
 	src/check_tables.o \
+	src/citus.o \
 	src/clock.o \
 	src/clock_steps.o \
 	src/codec.o \
@@ -85,7 +86,7 @@ PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval statements parse check dialects explain codec keys ranges partitions convert settings stats backfill mark registry nodes segments_registry segments_state segments
+REGRESS = setup nextval statements parse check dialects explain codec keys ranges partitions convert citus settings stats backfill mark registry nodes segments_registry segments_state segments
 ISOLATION = sessions segment_race key_formats
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

@@ -52,8 +52,7 @@ sql -f "$bench/setup.sql"
 work=$own/pgedge
 as_user mkdir "$work"
 make_server_tree
-tar -C "$pgedge" --exclude=.git -cf - . |
-	as_user sh -c "mkdir '$work/source' && tar -C '$work/source' --no-same-owner -xf -"
+copy_sources as_user "$work/source" "$pgedge"
 as_user make -s -C "$work/source" USE_PGXS=1 PG_CONFIG="$pg_config" with_llvm=no install >"$work/build.log" 2>&1 || {
 	cat "$work/build.log" >&2
 	die "the build of pgEdge's extension failed"

@@ -302,10 +302,11 @@ make_server_tree() {
 not_sources=(--exclude=./.git --exclude=./.demo '--exclude=*.o' '--exclude=*.so'
 	'--exclude=*.bc' --exclude=./results --exclude=./tmp_check)
 
-# Put the sources into a new folder: as_user or as_root, and the folder.
+# Put the sources into a new folder: as_user or as_root, and the folder; or those
+# in the folder $3.
 copy_sources() {
 	"$1" mkdir -p "$2"
-	tar -C "$repo" "${not_sources[@]}" -cf - . | "$1" tar -C "$2" --no-same-owner -xf -
+	tar -C "${3:-$repo}" "${not_sources[@]}" -cf - . | "$1" tar -C "$2" --no-same-owner -xf -
 }
 
 # Build the extension from a copy of the sources and install it there.

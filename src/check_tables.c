@@ -40,6 +40,7 @@
 #include "utils/syscache.h"
 
 #include "check_rows.h"
+#include "citus.h"
 #include "clock.h"
 #include "ddl.h"
 #include "lease.h"
@@ -187,6 +188,7 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 								 " SELECT t.root, format('%%I.%%I', t.nspname, t.relname), t.attname, t.relkind, t.atttypid, t.adbin,"
 								 "  format('%%I.%%I.%%I', n.nspname, c.relname, a.attname), c.oid, a.attnum, x.indexrelid,"
 								 "  CASE WHEN c.relkind = 'p' THEN 'none'"
+								 "   WHEN %s THEN 'distributed by Citus'"
 								 "   WHEN c.relkind <> 'r' THEN 'foreign table'"
 								 "   WHEN pg_is_other_temp_schema(c.relnamespace) THEN 'temporary table of another session'"
 								 "   WHEN pg_is_in_recovery() AND c.relpersistence <> 'p' THEN 'not there on a standby'"
@@ -203,7 +205,7 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 								 "  AND i.indkey[0] = a.attnum AND o.opcfamily = %u"
 								 "  ORDER BY i.indexrelid LIMIT 1) x ON true"
 								 " ORDER BY t.nspname, t.relname, t.attname, n.nspname, c.relname",
-								 function, function, INTEGER_BTREE_FAM_OID));
+								 function, function, citus_condition("c.oid"), INTEGER_BTREE_FAM_OID));
 	if (n == 0)
 		return 0;
 

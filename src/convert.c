@@ -334,6 +334,8 @@ plan_to_snowflake(Conversion *plan)
 	uint64		n;
 
 	check_members(plan);
+	if (plan->source != SOURCE_SNOWFLAKE || plan->retype)
+		check_citus(plan);
 	if (plan->source != SOURCE_SNOWFLAKE)
 		check_descendants(plan);
 	if (plan->retype)
@@ -532,6 +534,7 @@ plan_to_sequence(Conversion *plan)
 		return;
 
 	check_members(plan);
+	check_citus(plan);
 	check_descendants(plan);
 
 	plan_lock(plan);

@@ -21,6 +21,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "citus.h"
 #include "compat.h"
 #include "convert_check.h"
 #include "convert_columns.h"
@@ -287,6 +288,58 @@ check_extension(Conversion *plan)
 		add_row(plan, ROW_WARNING,
 				psprintf("%s belongs to extension %s: pg_dump does not take the change along",
 						 plan->table, quote_identifier(get_extension_name(extension))));
+}
+
+/*
+ * Why Citus would not alter a member's column as planned; NULL where it would.
+ * The key is the column by which it distributes the rows.
+ */
+static const char *
+refused_by_citus(Conversion *plan, Member *m, AttrNumber key)
+{
+	if (m->relid == plan->relid && m->attnum == plan->attnum)
+	{
+		if (plan->to_sequence)
+			return "gives no sequence to a distributed table";
+		if (plan->source == SOURCE_IDENTITY)
+			return "alters no identity column";
+		if (is_changing(plan, m) && plan->source == SOURCE_SEQUENCE)
+			return "does not change the type of a column that draws from a sequence";
+	}
+	else if (!is_changing(plan, m))
+		return NULL;
+	return m->attnum == key ? "distributes the rows by it" : NULL;
+}
+
+void
+check_citus(Conversion *plan)
+{
+	if (!citus_is_here())
+		return;
+	for (int i = 0; i < plan->nmembers; i++)
+	{
+		Member	   *m = &plan->members[i];
+		char	   *table = ddl_name(m->relid);
+		const char *reason;
+
+		if (m->nparents > 0 ||
+			ddl_query(psprintf("SELECT coalesce(substring(partkey, ':varattno (\\d+)'), '0')"
+							   " FROM pg_catalog.pg_dist_partition WHERE logicalrelid = %u",
+							   m->relid)) == 0)
+			continue;
+		reason = refused_by_citus(plan, m, (AttrNumber) atoi(ddl_value(0, 1)));
+		if (reason != NULL)
+			add_error(plan, ERRCODE_FEATURE_NOT_SUPPORTED,
+					  psprintf("column %s cannot be altered: Citus %s",
+							   column_name(m->relid, m->column), reason))->hint =
+				plan->source == SOURCE_IDENTITY && m->relid == plan->relid ?
+				"Distribute a new table whose column has the default snowflake_nextval(), and move the rows." :
+				psprintf("Run SELECT undistribute_table(%s, cascade_via_foreign_keys => true), convert the column, and distribute the table again.",
+						 quote_literal_cstr(table));
+		else if (is_changing(plan, m))
+			add_row(plan, ROW_WARNING,
+					psprintf("Citus has the rows of %s: the estimate does not count them", table));
+	}
 }
 
 void

@@ -34,6 +34,12 @@ extern void check_descendants(Conversion *plan);
  */
 extern void check_extension(Conversion *plan);
 
+/*
+ * Add errors for what Citus would refuse, where the table or one connected with
+ * it is one of its tables.
+ */
+extern void check_citus(Conversion *plan);
+
 /* Add errors for what keeps this server from issuing IDs. */
 extern void check_server(Conversion *plan);
 

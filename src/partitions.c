@@ -44,6 +44,7 @@
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
+#include "citus.h"
 #include "clock.h"
 #include "compat.h"
 #include "ddl.h"
@@ -535,10 +536,16 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 	Partition  *partitions;
 	int			npartitions;
 	int64	   *counts;
+	int			nestlevel;
+	bool		elsewhere;
 
 	require_order();
 	rel = partitions_open_parent(relid, AccessShareLock);
 	partitions = partitions_read(rel, &npartitions);
+	nestlevel = ddl_begin();
+	elsewhere = ddl_query(psprintf("SELECT WHERE %s",
+								   citus_condition(psprintf("%u", relid)))) > 0;
+	ddl_end(nestlevel);
 	counts = palloc0(sizeof(int64) * Max(npartitions, 1));
 	if (exact)
 		count_rows(rel, partitions, npartitions, counts);
@@ -575,8 +582,9 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 		}
 		values[5] = Int64GetDatum(rows);
 		/* a query on the parent reads no partition that is being detached */
-		nulls[5] = exact && partition->detaching;
+		nulls[5] = exact ? partition->detaching : elsewhere;
 		values[6] = Int64GetDatum(bytes);
+		nulls[6] = elsewhere;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	relation_close(rel, AccessShareLock);

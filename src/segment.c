@@ -37,13 +37,13 @@
 
 #include "access/xlog.h"
 #include "catalog/pg_subscription.h"
-#include "commands/extension.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "citus.h"
 #include "clock.h"
 #include "mark.h"
 #include "segment.h"
@@ -397,7 +397,7 @@ bool
 segment_is_apart(void)
 {
 	return snowflake_registry[0] == '\0' &&
-		(OidIsValid(get_extension_oid("citus", true)) ||
+		(citus_is_here() ||
 		 CountDBSubscriptions(MyDatabaseId) > 0);
 }
 
