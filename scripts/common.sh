@@ -211,14 +211,14 @@ find_clients() {
 	unpack_package "$work/node" download node-split2 node-xtend node-pg || return 0
 }
 
-# Find another extension, pg_$1 of the package postgresql-MAJOR-$1: the
-# installed one, else one unpacked into the server tree.  Without it its test
-# fails, except where apt has its lists and knows no such package: then it is
-# skipped.
+# Find another extension of the package postgresql-MAJOR-$1, whose name is $2 or
+# else pg_$1: the installed one, else one unpacked into the server tree.  Without
+# it its test fails, except where apt has its lists and knows no such package:
+# then it is skipped.
 find_extension() {
-	local package=postgresql-$pg_major-$1
+	local package=postgresql-$pg_major-$1 extension=${2:-pg_$1}
 
-	if [ -e "$server/usr/share/postgresql/$pg_major/extension/pg_$1.control" ] ||
+	if [ -e "$server/usr/share/postgresql/$pg_major/extension/$extension.control" ] ||
 		unpack_package "$server" download "$package"; then
 		return 0
 	elif [ -n "$(apt-cache madison postgresql)" ] &&

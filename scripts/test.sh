@@ -188,7 +188,12 @@ no_package=
 ! wanted monitoring || find_monitoring
 ! wanted patroni || find_patroni
 ! wanted partman || find_extension partman
-! wanted cron || find_extension cron
+! wanted cron && ! wanted beside || find_extension cron
+! wanted beside || {
+	find_extension repack
+	find_extension pg-stat-kcache pg_stat_kcache
+	for extension in hypopg pgaudit pglogical; do find_extension "$extension" "$extension"; done
+}
 
 build_extension COPT="$warnings"
 find_pgxs
