@@ -182,6 +182,7 @@ pgbouncer=
 monitoring=
 patroni=
 node_path=
+hibernate=
 no_package=
 ! wanted pooler && ! wanted clients || find_pgbouncer
 ! wanted clients || find_clients
@@ -217,7 +218,7 @@ while read -r test; do
 	[ $(((i - 1) % ${share#*/} + 1)) -eq "${share%/*}" ] || short_tap+=" $test"
 done < <(printf '%s\n' "${tap[@]}" | grep '^t/faults/' | sort)
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" SNOWFLAKE_PATRONI="$patroni"
-	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_NO_PACKAGE="$no_package")
+	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package")
 begin 'TAP tests' run_tap_alone "${tap[@]}"
 
 finished=()

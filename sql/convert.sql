@@ -152,6 +152,15 @@ SELECT c.plan('c.member', 'id', false);
 ALTER EXTENSION snowflake DROP SEQUENCE c.member_id_seq;
 ALTER EXTENSION snowflake DROP TABLE c.member;
 
+-- what the column owns and its default does not use is named
+CREATE TABLE c.left_over (id bigserial, t text);
+CREATE SEQUENCE c.left_over_more OWNED BY c.left_over.id;
+CREATE TABLE c.left_over_user (id bigint DEFAULT nextval('c.left_over_more'));
+ALTER TABLE c.left_over ALTER id SET DEFAULT snowflake.nextval('c.free');
+SELECT c.plan('c.left_over', 'id', false);
+SELECT c.plan('c.left_over', 'id');
+DROP TABLE c.left_over, c.left_over_user;
+
 -- pgEdge's function leaves the sequence of an identity column like this
 CREATE TABLE c.former (id int GENERATED ALWAYS AS IDENTITY, t text);
 UPDATE pg_attribute SET attidentity = '' WHERE attrelid = 'c.former'::regclass AND attname = 'id';
