@@ -61,12 +61,14 @@ my %node = (
 	first => beside_node('first', 'snowflake', @libraries),
 	last => beside_node('last', @libraries, 'snowflake'));
 
-# pglogical 2.4.2 lets no database be dropped, until its supervisor is ended.
+# pglogical 2.4.2 lets no database be dropped, until its supervisor is ended.  It
+# then starts nothing before a restart.
 my %remedy;
 foreach my $name ($there{pglogical} ? keys %node : ())
 {
 	my $file = $node{$name}->basedir . '/remedy';
 	append_to_file("$file.sql", <<'SQL');
+\o /dev/null
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'pglogical supervisor'
 AND EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'ProcSignalBarrier') \watch 0.1
 SQL
@@ -115,7 +117,7 @@ my $rows = 1000;
 my %file = map { $_ => $node{$_}->basedir . '/rows' } keys %node;
 
 $node{last}->append_conf('postgresql.conf', 'snowflake.node_id = 25');
-$node{last}->restart;
+$_->restart foreach values %node;
 
 sub query
 {
