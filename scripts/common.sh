@@ -202,23 +202,27 @@ find_monitoring() {
 
 # Install the drivers and ORMs that a test uses, and the languages.  Unpack
 # node-postgres: Debian's package goes with Debian's Node.js only, and another
-# may be installed.
+# may be installed.  Unpack Hibernate, which brings many others.
 find_clients() {
 	install_packages python3-psycopg python3-psycopg2 python3-sqlalchemy \
 		python3-django default-jdk-headless libpostgresql-jdbc-java ruby ruby-pg
 	type -P node >/dev/null || install_packages nodejs
 	node_path=$work/node/usr/share/nodejs
-	unpack_package "$work/node" download node-split2 node-xtend node-pg || return 0
+	unpack_package "$work/node" download node-split2 node-xtend node-pg || true
+	hibernate=$work/hibernate/usr/share/java
+	unpack_package "$work/hibernate" download libhibernate3-java libhibernate-commons-annotations-java \
+		libantlr-java libcommons-collections3-java libdom4j-java libgeronimo-jpa-2.0-spec-java \
+		libgeronimo-jta-1.2-spec-java libjavassist-java libslf4j-java || true
 }
 
-# Find another extension, pg_$1 of the package postgresql-MAJOR-$1: the
-# installed one, else one unpacked into the server tree.  Without it its test
-# fails, except where apt has its lists and knows no such package: then it is
-# skipped.
+# Find another extension of the package postgresql-MAJOR-$1, whose name is $2 or
+# else pg_$1: the installed one, else one unpacked into the server tree.  Without
+# it its test fails, except where apt has its lists and knows no such package:
+# then it is skipped.
 find_extension() {
-	local package=postgresql-$pg_major-$1
+	local package=postgresql-$pg_major-$1 extension=${2:-pg_$1}
 
-	if [ -e "$server/usr/share/postgresql/$pg_major/extension/pg_$1.control" ] ||
+	if [ -e "$server/usr/share/postgresql/$pg_major/extension/$extension.control" ] ||
 		unpack_package "$server" download "$package"; then
 		return 0
 	elif [ -n "$(apt-cache madison postgresql)" ] &&

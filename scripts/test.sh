@@ -182,13 +182,19 @@ pgbouncer=
 monitoring=
 patroni=
 node_path=
+hibernate=
 no_package=
 ! wanted pooler && ! wanted clients || find_pgbouncer
 ! wanted clients || find_clients
 ! wanted monitoring || find_monitoring
 ! wanted patroni || find_patroni
 ! wanted partman || find_extension partman
-! wanted cron || find_extension cron
+! wanted cron && ! wanted beside || find_extension cron
+! wanted beside || {
+	find_extension repack
+	find_extension pg-stat-kcache pg_stat_kcache
+	for extension in hypopg pgaudit pglogical; do find_extension "$extension" "$extension"; done
+}
 
 build_extension COPT="$warnings"
 find_pgxs
@@ -212,7 +218,7 @@ while read -r test; do
 	[ $(((i - 1) % ${share#*/} + 1)) -eq "${share%/*}" ] || short_tap+=" $test"
 done < <(printf '%s\n' "${tap[@]}" | grep '^t/faults/' | sort)
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" SNOWFLAKE_PATRONI="$patroni"
-	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_NO_PACKAGE="$no_package")
+	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package")
 begin 'TAP tests' run_tap_alone "${tap[@]}"
 
 finished=()

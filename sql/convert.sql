@@ -152,6 +152,17 @@ SELECT c.plan('c.member', 'id', false);
 ALTER EXTENSION snowflake DROP SEQUENCE c.member_id_seq;
 ALTER EXTENSION snowflake DROP TABLE c.member;
 
+-- what the column owns and its default does not use is named
+BEGIN;
+CREATE TABLE c.left_over (id bigserial, t text);
+CREATE SEQUENCE c.left_over_more OWNED BY c.left_over.id;
+CREATE TABLE c.left_over_user (id bigint DEFAULT nextval('c.left_over_more'));
+CREATE OR REPLACE FUNCTION snowflake.nextval(regclass DEFAULT 'c.free') RETURNS bigint LANGUAGE sql AS 'SELECT nextval($1)';
+ALTER TABLE c.left_over ALTER id SET DEFAULT snowflake.nextval();
+SELECT c.plan('c.left_over', 'id', false);
+SELECT c.plan('c.left_over', 'id');
+ROLLBACK;
+
 -- pgEdge's function leaves the sequence of an identity column like this
 CREATE TABLE c.former (id int GENERATED ALWAYS AS IDENTITY, t text);
 UPDATE pg_attribute SET attidentity = '' WHERE attrelid = 'c.former'::regclass AND attname = 'id';

@@ -323,6 +323,39 @@ plan_drop_sequence(Conversion *plan)
 }
 
 /*
+ * The column may own more sequences, which its default does not use: such as the
+ * one of its serial, where the default was changed since.  Something may draw from
+ * them all the same, so they stay.
+ */
+static void
+note_other_sequences(Conversion *plan)
+{
+	List	   *sequences = NIL;
+	ListCell   *lc;
+	uint64		n;
+
+	n = ddl_query(psprintf("SELECT d.objid FROM pg_depend d"
+						   " JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'"
+						   " WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'a'"
+						   " AND d.refclassid = 'pg_class'::regclass AND d.refobjid = %u AND d.refobjsubid = %d"
+						   " AND d.objid <> %u ORDER BY c.relname",
+						   plan->relid, plan->attnum, plan->sequence));
+	for (uint64 i = 0; i < n; i++)
+		sequences = lappend_oid(sequences, ddl_value_oid(i, 1));
+
+	foreach(lc, sequences)
+	{
+		char	   *name = ddl_name(lfirst_oid(lc));
+		char	   *users = sequence_users(plan, lfirst_oid(lc));
+
+		add_row(plan, ROW_NOTE,
+				users != NULL ? psprintf("sequence %s stays: used by %s", name, users) :
+				psprintf("sequence %s stays: column %s owns it, but its default does not use it; if no function or client uses it by name, run DROP SEQUENCE %s",
+						 name, column_name(plan->relid, plan->column), name));
+	}
+}
+
+/*
  * Plan the way to snowflake IDs.
  */
 static void
@@ -364,6 +397,7 @@ plan_to_snowflake(Conversion *plan)
 		if (new_default)
 			plan_drop_sequence(plan);
 	}
+	note_other_sequences(plan);
 	if (!new_default && !plan->retype)
 		return;
 	plan_estimate(plan);

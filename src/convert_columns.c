@@ -102,15 +102,16 @@ recognize_default(Conversion *plan, Node *node)
 	func = ddl_default_call(node);
 	if (func == NULL)
 		return;
-	if (func->args == NIL)
+	if (func->args == NIL &&
+		func->funcid == LookupFuncName(names, 0, NULL, false))
 	{
-		if (func->funcid == LookupFuncName(names, 0, NULL, false))
-			plan->source = SOURCE_SNOWFLAKE;
+		plan->source = SOURCE_SNOWFLAKE;
 		return;
 	}
 
-	if (list_length(func->args) != 1 ||
-		exprType(linitial(func->args)) != REGCLASSOID)
+	if (func->args != NIL &&
+		(list_length(func->args) != 1 ||
+		 exprType(linitial(func->args)) != REGCLASSOID))
 		return;
 
 	if (func->funcid == F_NEXTVAL)
@@ -121,9 +122,14 @@ recognize_default(Conversion *plan, Node *node)
 		char	   *schema = get_namespace_name(get_func_namespace(func->funcid));
 
 		if (name == NULL || strcmp(name, "nextval") != 0 ||
-			schema == NULL || strcmp(schema, "snowflake") != 0)
+			schema == NULL || strcmp(schema, "snowflake") != 0 ||
+			get_func_nargs(func->funcid) != 1)
 			return;
 		plan->source = SOURCE_PGEDGE;
+
+		/* without an argument, of a sequence of that extension */
+		if (func->args == NIL)
+			return;
 	}
 
 	arg = linitial(func->args);

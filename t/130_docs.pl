@@ -37,7 +37,7 @@ my %longest = ('README.md' => 220, 'CONTRIBUTING.md' => 120);
 my $longest = 290;
 
 # What examples are left out with
-my %other = map { $_ => 1 } 'Citus', 'pg_cron', 'pg_partman', "pgEdge's snowflake";
+my %other = map { $_ => 1 } 'Citus', 'pg_cron', 'pg_partman', 'pgaudit', "pgEdge's snowflake";
 
 # Names of pgEdge's extension, of roles in the examples, of a package, and a wrong one
 my %foreign = map { $_ => 1 } qw(snowflake.nextval snowflake.node snowflake_server snowflake_17 snowflake.nodeid);

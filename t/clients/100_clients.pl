@@ -105,6 +105,16 @@ my @java = ('java', '-XX:-UsePerfData', '-cp', $jdbc, "$dir/Jdbc.java");
 client('JDBC', '', '',
 	@java, 'jdbc:postgresql://127.0.0.1:' . $node->port . '/jdbc?user=app');
 
+# Hibernate looks for its classes in files.  scripts/test.sh says where its own are.
+my $classes = $node->basedir . '/classes';
+my $jars = join ':', $classes, $jdbc, map { "$ENV{SNOWFLAKE_HIBERNATE}/$_.jar" }
+  qw(hibernate-core hibernate-commons-annotations antlr commons-collections3 dom4j
+  geronimo-jpa_2.0_spec geronimo-jta-1.2-spec javassist slf4j-api);
+command_ok([ 'javac', '-cp', $jars, '-d', $classes, "$dir/Hibernate.java" ], 'the example of Hibernate compiles');
+new_database('hibernate');
+client('Hibernate', '', '', 'java', '-XX:-UsePerfData', '-cp', $jars,
+	'Hibernate', 'jdbc:postgresql://127.0.0.1:' . $node->port . '/hibernate?user=app');
+
 #
 # Through a pooler
 #

@@ -20,6 +20,7 @@ our @EXPORT = qw(
   set_clock
   forget_mark
   await_pointer
+  has_extension
   need_extension
   start_sql
   finish_sql
@@ -160,21 +161,30 @@ sub await_pointer
 		q(SELECT count(*) = 1 FROM pg_db_role_setting WHERE setconfig::text LIKE '%snowflake.recorded=%'));
 }
 
-# The test is about another extension, from Debian's package
-# postgresql-MAJOR-$package.  Without it the test fails, except where
-# scripts/test.sh says that there is no such package.
-sub need_extension
+# Is there another extension, from Debian's package postgresql-MAJOR-$package?
+# Without it the test fails, except where scripts/test.sh says that there is no
+# such package.
+sub has_extension
 {
 	my ($extension, $package) = @_;
 	my ($share) = PostgreSQL::Test::Utils::run_command(
 		[ 'pg_config', '--sharedir' ]);
 
-	return if -e "$share/extension/$extension.control";
-	Test::More::plan(
-		skip_all => "Debian has no package of $extension for this server")
-	  if grep { $_ eq $package } split(/ /, $ENV{SNOWFLAKE_NO_PACKAGE} // '');
+	return 1 if -e "$share/extension/$extension.control";
+	return 0 if grep { $_ eq $package } split(/ /, $ENV{SNOWFLAKE_NO_PACKAGE} // '');
 	die "$extension is missing: install the package "
 	  . "postgresql-MAJOR-$package of this server version\n";
+}
+
+# The test is about that extension.
+sub need_extension
+{
+	my ($extension, $package) = @_;
+
+	Test::More::plan(
+		skip_all => "Debian has no package of $extension for this server")
+	  if !has_extension($extension, $package);
+	return;
 }
 
 sub clock_file { return $_[0]->basedir . '/clock'; }
