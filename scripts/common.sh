@@ -241,7 +241,7 @@ make_apt() {
 	as_user mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
 	apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' 'Component: main' |
 		sort -u | sed "s/.*/$kind & main/" | as_user tee "$apt/sources.list" >/dev/null
-	(cd "$apt" && as_user apt-get "${apt_options[@]}" update) >"$apt/log" 2>&1 || true
+	(cd "$apt" && as_user apt-get "${apt_options[@]}" update) >"$apt/log" 2>&1 || cat "$apt/log" >&2
 }
 
 # The source of the server, in the folder $tree.  What a mirror has listed it may

@@ -54,7 +54,7 @@ make_arch_root() {
 	make_apt deb -o APT::Architecture="$arch" -o APT::Architectures="$arch" \
 		-o Dir::State::status="$work/no-packages"
 	unpack_package "$server" "${apt_options[@]}" install --download-only \
-		--no-install-recommends libc6-dev libpq-dev "postgresql-$pg_major"
+		--no-install-recommends base-files libc6-dev libpq-dev "postgresql-$pg_major"
 	unpack_package "$server" "${apt_options[@]}" download "postgresql-server-dev-$pg_major"
 
 	bin=$server/usr/lib/postgresql/$pg_major/bin
