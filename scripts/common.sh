@@ -232,24 +232,33 @@ find_extension() {
 	fi
 }
 
-# The source of the server, in the folder $tree.  Lists and downloads of a
-# source are the user's own, made from apt's configuration, so that nothing of
-# the machine changes.  What a mirror has listed it may not have: the newest
-# version that it has.
+# Apt with lists and downloads of the user's own, made from apt's configuration,
+# so that nothing of the machine changes: for packages of the kind $1, deb or
+# deb-src, with further options.
+make_apt() {
+	local kind=$1
+
+	shift
+	apt=$work/apt
+	apt_options=(-qq -o Debug::NoLocking=true -o Dir::Etc::sourcelist="$apt/sources.list"
+		-o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt/cache" "$@")
+	as_user mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+	apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' 'Component: main' |
+		sort -u | sed "s/.*/$kind & main/" | as_user tee "$apt/sources.list" >/dev/null
+	(cd "$apt" && as_user apt-get "${apt_options[@]}" update) >"$apt/log" 2>&1 || cat "$apt/log" >&2
+}
+
+# The source of the server, in the folder $tree.  What a mirror has listed it may
+# not have: the newest version that it has.
 find_tree() {
-	local apt=$work/apt version
-	local options=(-qq -o Debug::NoLocking=true -o Dir::Etc::sourcelist="$apt/sources.list"
-		-o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt/cache")
+	local version
 
 	[ -z "$tree" ] || return 0
 	say "Downloading the source of postgresql-$pg_major ..."
-	as_user mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
-	apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' 'Component: main' |
-		sort -u | sed 's/.*/deb-src & main/' | as_user tee "$apt/sources.list" >/dev/null
-	(cd "$apt" && as_user apt-get "${options[@]}" update) >"$apt/log" 2>&1 || true
-	for version in $(apt-cache "${options[@]}" showsrc --only-source "postgresql-$pg_major" |
+	make_apt deb-src
+	for version in $(apt-cache "${apt_options[@]}" showsrc --only-source "postgresql-$pg_major" |
 		sed -n 's/^Version: //p' | sort -Vru); do
-		(cd "$apt" && as_user apt-get "${options[@]}" source --download-only \
+		(cd "$apt" && as_user apt-get "${apt_options[@]}" source --download-only \
 			"postgresql-$pg_major=$version") >>"$apt/log" 2>&1 || continue
 		as_user mkdir "$work/postgresql"
 		as_user tar -C "$work/postgresql" --strip-components=1 -xf "$apt"/*.orig.tar.*
