@@ -67,7 +67,8 @@ static const char *const settings[][2] = {
 	{"standard_conforming_strings", "on"},
 	{"check_function_bodies", "on"},
 	{"max_parallel_workers_per_gather", "0"},
-	{"jit", "off"}
+	{"jit", "off"},
+	{"citus.enable_ddl_propagation", "off"} /* of this server alone */
 };
 
 static void

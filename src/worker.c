@@ -418,14 +418,6 @@ worker_connect(Worker *worker)
 	worker->connecting = true;
 	home_connect();
 	worker->connecting = false;
-
-	/*
-	 * What is made there is about this server alone.  Where Citus has the
-	 * database, it would make the same on all of its nodes.
-	 */
-	if (GetConfigOption("citus.enable_ddl_propagation", true, false) != NULL)
-		SetConfigOption("citus.enable_ddl_propagation", "off",
-						PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 bool
