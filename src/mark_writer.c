@@ -304,7 +304,11 @@ serve(void *is_asked)
 	floor = pg_atomic_exchange_u64(&state->advance_to, 0);
 	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
 
-	if (asked)
+	/*
+	 * Whoever asks does not wait where this refuses, and it may do so no
+	 * more. Any other error stands until this has gone well.
+	 */
+	if (asked && worker_is_refusing(&shared->mark_writer))
 		worker_clear_error(&shared->mark_writer);
 
 	if (pg_atomic_read_u64(&state->limit) == 0 && !recover(asked, accept))

@@ -57,6 +57,10 @@ $holder->query_safe('BEGIN; LOCK TABLE snowflake_home.recorded; SELECT setval($$
 $node->poll_query_until('postgres', $runs_out) or die 'what is reserved does not run out';
 $node->psql('postgres', 'SELECT snowflake_nextval()');
 can_draw($node, 'f', qr/lock/, 'the durable mark is locked');
+my $drawing = start_sql($node, 'SELECT snowflake_nextval();' x 2);
+is($node->safe_psql('postgres', 'SELECT bool_or(said) FROM (SELECT pg_sleep(0.02), (snowflake_can_draw()).can_draw AS said FROM generate_series(1, 150) OFFSET 0) s'),
+	'f', 'it says so all the time, also while the next attempt is made');
+finish_sql($drawing);
 $holder->query_safe('ROLLBACK');
 $holder->quit;
 can_draw($node, 't', qr/^$/, 'the lock is gone');
