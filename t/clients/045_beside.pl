@@ -167,7 +167,7 @@ SQL
 	{
 		like($logged, qr/AUDIT: SESSION,\d+,\d+,$_/, "$what: pgaudit logs $_")
 		  foreach 'FUNCTION,EXECUTE,FUNCTION,public.snowflake_nextval,SELECT snowflake_nextval',
-		  'WRITE,INSERT,TABLE,public.events,', 'WRITE,INSERT,TABLE,public.events,COPY events',
+		  'WRITE,INSERT,TABLE,public.events,', 'WRITE,\w+,TABLE,public.events,COPY events',
 		  'DDL,CREATE TABLE,TABLE,public.events,', 'DDL,ALTER TABLE,TABLE,public.converted,';
 	}
 
