@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Called by Patroni before and after a promotion; see docs/patroni.md.
 
     pre_promote: python3 patroni_hook.py [OPTIONS] pre_promote
