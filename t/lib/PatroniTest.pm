@@ -50,6 +50,10 @@ my @clusters;
 die "Patroni is missing: set SNOWFLAKE_PATRONI to a folder with the packages patroni, etcd-server and haproxy, unpacked\n"
   if grep { !-x "$home/$_" } qw(usr/bin/patroni usr/bin/etcd usr/sbin/haproxy);
 
+# Patroni waits for its servers, which nobody else may adopt: also no process that
+# this one is a child of.
+adopt_orphans(0);
+
 # A node that is never started, for its programs
 sub client { return $client //= PostgreSQL::Test::Cluster->new('client'); }
 
@@ -87,7 +91,7 @@ sub new_cluster
 	my $hook = '/usr/bin/python3 ' . abs_path(dirname(__FILE__) . '/../../packaging/patroni_hook.py');
 	my %library = $opts{bare} ? () : (shared_preload_libraries => 'snowflake');
 
-	adopt_orphans(0);    # Patroni waits for its servers
+	adopt_orphans(0);
 	push @clusters, $cluster;
 	$cluster->{etcd} = start_unpacked("$dir/etcd", 'usr/bin/etcd',
 		'--name' => 'etcd', '--data-dir' => "$dir/etcd.data", '--initial-cluster' => "etcd=$peers",
