@@ -177,13 +177,13 @@ find_pgbouncer() {
 	fi
 }
 
-# Find Patroni and etcd, which a test runs: unpacked, with what they need, since
-# both packages start services.  Without them that one test fails, and says why.
+# Find Patroni, etcd and haproxy, which tests run: unpacked, with what they need, since
+# their packages start services.  Without them those tests fail, and say why.
 find_patroni() {
 	install_packages python3
 	patroni=$work/patroni
 	unpack_package "$patroni" install --download-only --no-install-recommends \
-		python3-etcd patroni etcd-server || true
+		python3-etcd patroni etcd-server haproxy || true
 }
 
 # Find Prometheus and its exporter for PostgreSQL, which a test runs: the

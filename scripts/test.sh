@@ -187,7 +187,7 @@ no_package=
 ! wanted pooler && ! wanted clients || find_pgbouncer
 ! wanted clients || find_clients
 ! wanted monitoring || find_monitoring
-! wanted patroni || find_patroni
+! wanted patroni && ! wanted patroni_registry || find_patroni
 ! wanted partman || find_extension partman
 ! wanted cron && ! wanted beside || find_extension cron
 ! wanted beside || {

@@ -21,6 +21,7 @@ use SnowflakeTest;
 our @EXPORT = qw(
   new_registry
   make_registry
+  MAKE_REGISTRY
   registry_conninfo
   leasing_node
   wait_number
@@ -74,14 +75,8 @@ CONF
 	return $registry;
 }
 
-# Let another database of it be one too, which knows nothing of the first.
-sub make_registry
-{
-	my ($registry, $dbname) = @_;
-
-	$registry->safe_psql('postgres', "CREATE DATABASE $dbname")
-	  if $dbname ne 'postgres';
-	$registry->safe_psql($dbname, <<'SQL');
+# In psql: make the database a registry.
+use constant MAKE_REGISTRY => <<'SQL';
 CREATE EXTENSION snowflake_nodes;
 CREATE EXTENSION snowflake_segments;
 SELECT format('GRANT EXECUTE ON FUNCTION %s TO snowflake_server', p.oid::regprocedure)
@@ -89,6 +84,15 @@ FROM pg_proc AS p
 WHERE p.proname IN ('snowflake_lease_node', 'snowflake_take_segments', 'snowflake_keep_segments',
                     'snowflake_create_tag', 'snowflake_alter_tag', 'snowflake_drop_tag') \gexec
 SQL
+
+# Let another database of it be one too, which knows nothing of the first.
+sub make_registry
+{
+	my ($registry, $dbname) = @_;
+
+	$registry->safe_psql('postgres', "CREATE DATABASE $dbname")
+	  if $dbname ne 'postgres';
+	$registry->safe_psql($dbname, MAKE_REGISTRY);
 	return;
 }
 

@@ -18,6 +18,8 @@ our @EXPORT = qw(
   restart_with_conf
   reload_node
   set_clock
+  write_clock
+  clock_env
   forget_mark
   await_pointer
   has_extension
@@ -74,21 +76,26 @@ sub start_node
 	my $file = clock_file($node);
 
 	return $node->start(%params) unless -e $file;
+	local %ENV = (%ENV, clock_env($file));
+	return $node->start(%params);
+}
 
+# What gives a program a clock that a file sets.  It reads the file at each look at
+# the clock; all other clocks are left alone.
+sub clock_env
+{
+	my ($file) = @_;
 	my ($library) = grep { -e }
 	  glob '/usr/{lib,lib64,lib/*}/faketime/libfaketimeMT.so.1';
+
 	die "libfaketime is missing: install the package faketime\n"
 	  unless defined $library;
-
-	# Read the file at each look at the clock; leave all other clocks alone.
-	local %ENV = (
-		%ENV,
+	return (
 		LD_PRELOAD => join(' ', $library, $ENV{LD_PRELOAD} // ()),
 		FAKETIME_TIMESTAMP_FILE => $file,
 		FAKETIME_NO_CACHE => 1,
 		FAKETIME_DONT_FAKE_MONOTONIC => 1,
 		NO_FAKE_STAT => 1);
-	return $node->start(%params);
 }
 
 # Start such a node anew with these settings, in place of those of the call before:
@@ -124,7 +131,13 @@ sub reload_node
 sub set_clock
 {
 	my ($node, $seconds) = @_;
-	my $file = clock_file($node);
+
+	return write_clock(clock_file($node), $seconds);
+}
+
+sub write_clock
+{
+	my ($file, $seconds) = @_;
 
 	open my $fh, '>', "$file.new" or die "$file.new: $!";
 	printf $fh "%+.6f\n", $seconds;

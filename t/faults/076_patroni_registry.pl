@@ -1,0 +1,209 @@
+# What docs/patroni.md says beside failovers: the settings given to a cluster that
+# runs; what is done before a promotion, and a load balancer that asks whether IDs can
+# be drawn; and a registry that Patroni runs, which goes on after a promotion that has
+# lost nothing, and stays closed after one that may have.
+#
+# SNOWFLAKE_PATRONI_ROUNDS is how often the registry fails over, 1 if not given.
+
+use strict;
+use warnings FATAL => 'all';
+
+use JSON::PP;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+use FaultTest;
+use LeaseTest;
+use Page;
+use PatroniTest;
+use SnowflakeTest;
+
+my $rounds = $ENV{SNOWFLAKE_PATRONI_ROUNDS} // 1;
+my $page = slurp_file('docs/patroni.md');
+
+#
+# A cluster that draws IDs
+#
+
+my $app = new_cluster('app', bare => 1, hook => '', clocks => 1);
+my $leader = leader($app);
+
+# What a query says on all members
+sub everywhere
+{
+	my ($wanted, $sql, $name) = @_;
+	my $said = '';
+
+	poll(sub { $said = join ' ', map { sql($app, $_, $sql) } members($app); $said eq join ' ', ($wanted) x 3 })
+	  or diag "$name: $said";
+	ok($said eq join(' ', ($wanted) x 3), $name);
+	return;
+}
+
+sub edit { return patronictl($app, 'edit-config', 'app', '--force', map { ('-p', $_) } @_); }
+
+sub restart
+{
+	patronictl($app, 'restart', 'app', $_, '--force') foreach (grep { $_ ne $leader } members($app)), $leader;
+	settle($app);
+	return;
+}
+
+my $pending = q(SELECT count(*) FROM pg_settings WHERE name = '%s' AND pending_restart);
+edit('shared_preload_libraries=snowflake', 'snowflake.node_id=1');
+everywhere(1, sprintf($pending, 'shared_preload_libraries'), 'edit-config: a restart is pending');
+restart();
+sql($app, $leader, 'CREATE EXTENSION snowflake');
+is(sql($app, $leader, 'SELECT node FROM snowflake_parse(snowflake_nextval())'), 1, 'IDs with the number');
+
+# pg_settings and pg_file_settings do not tell a wrong value from one that waits for a
+# restart; the check does.
+my $settings = q(SELECT status FROM snowflake_check() WHERE "check" = 'settings');
+my $in_file = q(SELECT setting || ': ' || error FROM pg_file_settings WHERE name = 'snowflake.node_id');
+edit('snowflake.node_id=32');
+everywhere('32: setting could not be applied', $in_file, 'a wrong number');
+everywhere('error', $settings, 'a wrong number: the check says so on each member');
+everywhere(0, sprintf($pending, 'snowflake.node_id'), 'a wrong number: no restart is pending');
+edit('snowflake.node_id=2');
+everywhere('2: setting could not be applied', $in_file, 'a right number');
+everywhere('ok', $settings, 'a right number: the check says so');
+everywhere(1, sprintf($pending, 'snowflake.node_id'), 'a right number: a restart is pending');
+edit('snowflake.node_id=1');
+
+# A member whose clock is an hour back does not want to be the primary, once.
+my ($behind) = grep { $_ ne $leader } members($app);
+my $refused = qr/promoted, this server could draw no ID: mark: .* no ID for \d+ ms.*\n.*it is not promoted now/;
+set_member_clock($app, $behind, -3600);
+sub switch_over
+{
+	my @to = @_;
+
+	# which fails where the candidate refuses
+	eval { switch_to($app, 'switchover', $leader, leader => $leader, @to); 1 } or note $@;
+	return $leader = promoted($app, $leader);
+}
+isnt(switch_over(candidate => $behind), $behind, 'pre_promote: another member is promoted');
+like(said_by($app, $behind), $refused, 'and its log says why');
+settle($app);
+is(switch_over(candidate => $behind), $behind, 'asked for again, it is promoted');
+settle($app);
+
+# A load balancer, as in the page: of the leader whose clock is back it makes no use.
+my ($config) = $page =~ /^```haproxy\n(.*?)^```/ms or die 'the page has no configuration of haproxy';
+my $balancer = PostgreSQL::Test::Cluster::get_free_port();
+my $dir = PostgreSQL::Test::Utils::tempdir('haproxy');
+$config =~ s/\b10\.0\.0\./127.0.0./g;
+$config =~ s/\b5432\b/$app->{port}/g;
+$config =~ s/\b8008\b/$app->{rest}/g;
+$config =~ s/bind \K.*/127.0.0.1:$balancer/;
+append_to_file("$dir/haproxy.cfg", "defaults\n    timeout connect 2s\n    timeout client 1m\n    timeout server 1m\n$config");
+sql($app, $leader, 'CREATE ROLE haproxy LOGIN');
+sql($app, $leader, 'CREATE DATABASE app');
+is(client()->psql('app', 'CREATE EXTENSION snowflake', connstr => connstr($app, $leader) =~ s/dbname=\K\w+/app/r), 0, 'a database for the IDs');
+start_unpacked("$dir/haproxy", 'usr/sbin/haproxy', '-f', "$dir/haproxy.cfg");
+
+sub balanced
+{
+	my ($sql) = @_;
+
+	# a psql that ends before it reads its input may end this
+	my @said = eval { client()->psql('app', $sql, connstr => "host=127.0.0.1 port=$balancer dbname=app user=postgres connect_timeout=2") };
+	return @said ? @said : (2, '', $@);
+}
+ok(poll(sub { (balanced('SELECT 1'))[2] =~ /server closed the connection/ }), 'haproxy lets nobody to a primary whose clock is back');
+is(asks($app, $leader, 'primary'), 200, 'which is the leader for Patroni');
+set_member_clock($app, $behind, 0);
+ok(poll(sub { (balanced('SELECT snowflake_nextval()'))[0] == 0 }), 'and does when the clock is right');
+settle($app);
+switch_over();
+ok(poll(sub { (balanced('SELECT snowflake_nextval()'))[0] == 0 }), 'and to the next leader');
+stop_cluster($app);
+
+#
+# A registry that Patroni runs, in strict synchronous mode
+#
+
+my $registry = new_cluster('reg', bare => 1, hook => '--registry AT --others OTHERS', dcs => { synchronous_mode => JSON::PP::true, synchronous_mode_strict => JSON::PP::true });
+my $conninfo = join ' ', 'host=' . join(',', map { $registry->{members}{$_}{host} } members($registry)),
+  "port=$registry->{port} dbname=postgres user=snowflake_server target_session_attrs=read-write";
+my $ledger = new_ledger();
+my (@servers, @draws);
+
+# A server that draws and has a number.  No lease ends by itself.
+sub new_server
+{
+	my $node = leasing_node('server' . (@servers + 1), $conninfo, "snowflake.lease_ttl = '600s'\n");
+
+	push @servers, $node;
+	push @draws, start_draw($node, sessions => 2, delay => 5);
+	return $node;
+}
+
+sub on_registry { return sql($registry, leader($registry), $_[0]); }
+my $is_closed = 'SELECT closed_until IS NOT NULL FROM snowflake_node_counts';
+
+sub its_log_says
+{
+	my ($member, $wanted, $name) = @_;
+
+	ok(poll(sub { said_by($registry, $member) =~ $wanted }), $name) or diag said_by($registry, $member);
+	return;
+}
+
+on_registry('CREATE ROLE snowflake_server LOGIN');
+on_registry(MAKE_REGISTRY);
+my $first = new_server();
+my $number = wait_number($first);
+poll(sub { defined try_sql($first, $_) }) or die "$_ fails"
+  foreach q(SELECT snowflake_segment_create('customer')), q(SELECT snowflake_segment_nextval('customer'));
+
+foreach my $round (1 .. $rounds)
+{
+	my $old = leader($registry);
+
+	kill_server($registry, $old);
+	my $new = promoted($registry, $old);
+	its_log_says($new, qr/snowflake_$_ is open: the promotion has lost nothing/, "a synchronous failover: $_") foreach qw(nodes segments);
+	is(on_registry($is_closed), 'f', 'the registry is not closed');
+	wait_number(new_server());
+	wait_drawn($_, 100) foreach @draws;
+	settle($registry);
+}
+is(number_of($first), $number, 'the first server has its number all the time');
+
+# A member that has lost a lease is promoted by hand, as all others are gone.
+my $roles = roles($registry);
+my ($old, $sync, $async) = map { $roles->{$_}[0] } qw(leader sync_standby replica);
+my $receiver = sql($registry, $async, 'SELECT pid FROM pg_stat_wal_receiver');
+kill 'STOP', $receiver;
+my $lost = new_server();
+$number = wait_number($lost);
+kill_server($registry, $_, 1) foreach $sync, $old;
+kill 'CONT', $receiver;
+eval { switch_to($registry, 'failover', $async, candidate => $async) };
+is(promoted($registry, $old), $async, 'a failover by hand');
+its_log_says($async, qr/snowflake_$_ opens by itself: the promotion may have lost something/, "that may have lost something: $_") foreach qw(nodes segments);
+
+# all commits wait for a standby
+start_patroni($registry, $_) foreach $sync, $old;
+settle($registry);
+ok(poll(sub { on_registry($is_closed) eq 't' }), 'the registry is closed');
+
+my $waits = new_server();
+$waits->poll_query_until('postgres', q(SELECT reason LIKE '%It was promoted or restored, and may have lost%' FROM snowflake_can_draw()))
+  or diag $waits->safe_psql('postgres', 'SELECT * FROM snowflake_can_draw()');
+is(number_of($waits), '', 'a new server has no number');
+ok(poll(sub { on_registry("SELECT count(*) FROM snowflake_nodes WHERE node = $number AND state = 'live'") == 1 }), 'the lease that was lost is reported');
+is(number_of($lost), $number, 'its server keeps its number');
+on_registry('SELECT snowflake_open_nodes(), snowflake_open_segments()');
+isnt(wait_number($waits), $number, 'an operator opens it, and the new server has another one');
+wait_drawn($draws[-1], 100);
+
+stop_draw($_), $ledger->add($_) foreach @draws;
+is($ledger->duplicates, 0, 'no ID twice');
+$ledger->report($rounds + 1);
+$_->stop('immediate') foreach @servers;
+stop_cluster($registry);
+
+done_testing();
