@@ -261,10 +261,12 @@ sub roles
 }
 
 # All is back: a leader and two that follow it, one of them synchronously if that is
-# asked for.
+# asked for.  In asynchronous mode a member can be ahead of the new leader when it is
+# killed, and Patroni 3 then waits for it to start: it is made anew, as an operator does.
 sub settle
 {
 	my ($cluster) = @_;
+	my $patience = time + 30;
 	my $wanted = $cluster->{is_synchronous} ? 'leader replica sync_standby' : 'leader replica replica';
 	my $roles = '';
 
@@ -273,7 +275,15 @@ sub settle
 			my $now = roles($cluster);
 
 			$roles = join ' ', map { ($_) x @{ $now->{$_} } } sort keys %$now;
-			return $roles eq $wanted;
+			return 1 if $roles eq $wanted;
+			if (time > $patience)
+			{
+				my %runs = map { $_ => 1 } map { @$_ } values %$now;
+
+				eval { patronictl($cluster, 'reinit', $cluster->{name}, $_, '--force'); 1 } or note $@ foreach grep { !$runs{$_} } members($cluster);
+				$patience = time + 30;
+			}
+			return 0;
 		}) or die "$cluster->{name}: a member does not come back: $roles";
 	return;
 }
