@@ -119,7 +119,8 @@ sub survives
 		$ledger->add($draw);
 	}
 
-	# a standby; no ID in time; the server stops or starts
+	# a standby; no ID in time; the server stops or starts; no number for a clock far off
+	delete $errors{55000} if $name eq 'leased' && ($errors{55000} // [ 0, '' ])->[1] =~ /: this server has no node number at the moment$/;
 	my @wrong = grep { !/^(?:25006|55P03|57P0[123])$/ } sort keys %errors;
 	is("@wrong", '', "$name: errors") or diag explain \%errors;
 	is($ledger->duplicates, 0, "$name: no ID twice");
