@@ -125,7 +125,8 @@ def pre_promote(options):
         note.leave(refused=True)
         say("it is not promoted now")
         return 1
-    is_strict = config.get("synchronous_mode") and config.get("synchronous_mode_strict")
+    # not quorum: another standby could go on confirming commits of a primary that lives
+    is_strict = config.get("synchronous_mode") in (True, "on", "true") and config.get("synchronous_mode_strict")
     if options.registry and note.file and is_strict and wait_for(lambda: has_all(options), 2):
         note.leave(open_on={kind: ask(options.registry, OPEN_ON.format(kind[:-1]), 5) for kind in kinds(options)})
     return 0
