@@ -424,9 +424,11 @@ sub promote_clone
 	return;
 }
 
+sub promotion_of { return sql($_[0], q{SELECT status FROM snowflake_check() WHERE "check" = 'node_id'}); }
+
 SKIP:
 {
-	skip 'Citus before 13.2 has no clones', 3
+	skip 'Citus before 13.2 has no clones', 5
 	  if sql($coordinator, q{SELECT count(*) FROM pg_proc WHERE proname = 'citus_promote_clone_and_rebalance'}) eq '0';
 
 	my $clone = clone($workers[0], 'clone1', "snowflake.node_id = 4\n");
@@ -437,6 +439,8 @@ SKIP:
 	my $twin = clone($workers[1], 'twin', '');
 	promote_clone($twin, $workers[1]);
 	is(numbers(), '1 2 3 5 4 3', 'one without has the number of its primary');
+	ok(poll(sub { promotion_of($twin) eq 'warning' }), 'of which it warns');
+	is(promotion_of($clone), 'ok', 'and the other does not');
 	push @nodes, $twin;
 }
 

@@ -60,7 +60,7 @@ sub test_first
 	like(slurp_file($node->logfile), qr/LOG:  snowflake keeps its durable mark in database "postgres" from now on/,
 		'as the log says');
 	is( $node->safe_psql('postgres', 'SELECT * FROM snowflake_home.recorded'),
-		't|time:41 node:5 worker:5 sequence:12|2020-01-01 00:00:00+00|1', 'layout and epoch are recorded');
+		't|time:41 node:5 worker:5 sequence:12|2020-01-01 00:00:00+00|1|1', 'layout and epoch are recorded');
 	ok( $node->poll_query_until('postgres', 'SELECT setconfig FROM pg_db_role_setting',
 			'{"snowflake.recorded=time:41 node:5 worker:5 sequence:12 since 2020-01-01 00:00:00+00 as node 1"}'),
 		'where other databases see it, too');

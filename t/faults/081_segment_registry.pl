@@ -953,6 +953,9 @@ sub test_stops
 	$a = $all[-2];
 	is(scalar(take($_, 't', 500)), 500, "$_->{name}: numbers flow") foreach $a, $b;
 
+	# which what the copy has kept may be below, until the next request
+	poll(sub { take($a, 't', 500); return $registry->safe_psql('postgres', $kept) == 0; }) or die "what the copy has kept remains\n";
+
 	# while the registry hangs, and is down
 	foreach my $mode ('hole', 'hold answers', 'refuse')
 	{
