@@ -266,7 +266,7 @@ sub roles
 sub settle
 {
 	my ($cluster) = @_;
-	my $patience = time + 30;
+	my $patience = time + 60;
 	my $wanted = $cluster->{is_synchronous} ? 'leader replica sync_standby' : 'leader replica replica';
 	my $roles = '';
 
@@ -281,7 +281,7 @@ sub settle
 				my %runs = map { $_ => 1 } map { @$_ } values %$now;
 
 				eval { patronictl($cluster, 'reinit', $cluster->{name}, $_, '--force'); 1 } or note $@ foreach grep { !$runs{$_} } members($cluster);
-				$patience = time + 30;
+				$patience = time + 60;
 			}
 			return 0;
 		}) or die "$cluster->{name}: a member does not come back: $roles";
