@@ -260,6 +260,14 @@ sub roles
 	return \%roles;
 }
 
+# How many standbys receive WAL, which not all versions of Patroni say
+sub follow
+{
+	my ($cluster) = @_;
+
+	return eval { sql($cluster, leader($cluster), q(SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming')) } // 0;
+}
+
 # All is back: a leader and two that follow it, one of them synchronously if that is
 # asked for.  In asynchronous mode a member can be ahead of the new leader when it is
 # killed, and Patroni 3 then waits for it to start: it is made anew, as an operator does.
@@ -275,7 +283,7 @@ sub settle
 			my $now = roles($cluster);
 
 			$roles = join ' ', map { ($_) x @{ $now->{$_} } } sort keys %$now;
-			return 1 if $roles eq $wanted;
+			return 1 if $roles eq $wanted && follow($cluster) == 2;
 			if (time > $patience)
 			{
 				my %runs = map { $_ => 1 } map { @$_ } values %$now;
