@@ -294,10 +294,14 @@ record_confirm(void)
 	ConditionVariablePrepareToSleep(&shared->services.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_confirm, (Datum) 0);
 	{
-		pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_CONFIRM);
-		while (pg_atomic_read_u32(&shared->mark.to_record) & RECORD_CONFIRM)
+		/* another session that gives up takes back what both have asked for */
+		while (pg_atomic_read_u32(&shared->mark.confirmed_before) != 0)
+		{
+			pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_CONFIRM);
 			worker_await(&shared->services, since, "the node number could not be confirmed");
+		}
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(take_back_confirm, (Datum) 0);
+	take_back_confirm(0, (Datum) 0);
 	ConditionVariableCancelSleep();
 }

@@ -143,7 +143,9 @@ is(error_on_standby("BEGIN READ ONLY; $confirm")->{sqlstate}, '25006', 'not in a
 # what could not be recorded, within the worker's lock_timeout, is not confirmed later
 my $locker = session($standby);
 $locker->query_safe('BEGIN; LOCK snowflake_home.recorded');
+my $beside = start_sql($standby, "SET snowflake.max_wait = '3s'; $confirm");
 my $error = error_on_standby("SET snowflake.max_wait = '1500ms'; $confirm");
+like((finish_sql($beside))[1], qr/55P03: the node number could not be confirmed/, 'nor for a session beside that waits longer');
 is("$error->{sqlstate}: $error->{message}", '55P03: the node number could not be confirmed', 'not where it cannot be recorded');
 $locker->query_safe('COMMIT');
 $locker->quit;
