@@ -6,8 +6,9 @@
  *		check, only what keeps it from that now.
  *
  * A reader of the settings, the clock, the catalogs and shared memory.  It
- * fails nowhere, also without preload and on a standby, and draws no ID and
- * asks nothing of the worker, so that it can be called as often as one likes.
+ * fails nowhere, also without preload and on a standby, and draws no ID, so that
+ * it can be called as often as one likes.  It asks nothing of the workers, but
+ * snowflake_can_draw() for another attempt where the last one failed.
  *
  * Each check is a subtransaction, so what it fails with becomes a row.
  *
@@ -560,9 +561,15 @@ check_mark(CheckState *state)
 		case WORKER_HINDERED:
 		case WORKER_FAILS:
 			check_row(state, "error", psprintf("%s %s", text_shown(detail), hint));
+
+			/* where a health check keeps sessions away, nobody else asks */
+			if (state->rsinfo == NULL && !worker_is_refusing(&shared->mark_writer))
+				mark_ask(earliest_time(state));
 			return;
 		case WORKER_HANGS:
-			check_row(state, "warning", psprintf("%s %s", detail, hint));
+			check_row(state,
+					  mark_covers(earliest_time(state)) ? "warning" : "error",
+					  psprintf("%s %s", detail, hint));
 			return;
 		case WORKER_WORKS:
 			/* sessions may wait for that, if it takes long */
@@ -790,6 +797,8 @@ snowflake_can_draw(PG_FUNCTION_ARGS)
 	run_checks(&state, true);
 	if (state.error == NULL && RecoveryInProgress())
 		state.error = "This is a standby, which draws no IDs.";
+	else if (state.error == NULL && !shared->mark.is_read)
+		state.error = "The durable mark has not been read yet since the server started or was promoted.";
 	if (state.error != NULL)
 	{
 		values[0] = BoolGetDatum(false);

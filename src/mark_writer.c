@@ -262,6 +262,7 @@ recover(bool asked, bool accept)
 		if (!asked)
 		{
 			home_commit();
+			shared->mark.is_read = true;
 			return false;
 		}
 		set_up_home();
@@ -279,6 +280,7 @@ recover(bool asked, bool accept)
 	floor = Max(mark_to_time(mark, true), 1);
 	raise_words(floor);
 	publish(mark);
+	shared->mark.is_read = true;
 	return true;
 }
 

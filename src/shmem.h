@@ -201,6 +201,13 @@ typedef struct Mark
 	bool		mark_found;
 
 	/*
+	 * Whether the worker has looked for the mark since the server started, and
+	 * published it if it is there.  Written by the worker alone, read by
+	 * anyone.
+	 */
+	bool		is_read;
+
+	/*
 	 * What the services are to do about what is recorded, RECORD_* above: to
 	 * look at it, set by the worker when it has read the mark, and what it
 	 * wrote is committed; to confirm the node number, set by anyone.  Cleared

@@ -8,6 +8,7 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 use SnowflakeTest;
 
@@ -61,9 +62,32 @@ my $drawing = start_sql($node, 'SELECT snowflake_nextval();' x 2);
 is($node->safe_psql('postgres', 'SELECT bool_or(said) FROM (SELECT pg_sleep(0.02), (snowflake_can_draw()).can_draw AS said FROM generate_series(1, 150) OFFSET 0) s'),
 	'f', 'it says so all the time, also while the next attempt is made');
 finish_sql($drawing);
+usleep(3_000_000);    # until nothing that a session asked for is left
 $holder->query_safe('ROLLBACK');
 $holder->quit;
 can_draw($node, 't', qr/^$/, 'the lock is gone');
+
+# The process that writes it is stopped.
+my ($writer) = $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'));
+kill 'STOP', $writer;
+$node->poll_query_until('postgres', $runs_out) or die 'what is reserved does not run out';
+$node->psql('postgres', 'SELECT snowflake_nextval()');
+can_draw($node, 'f', qr/has not reacted for \d+ s/, 'the process that writes the mark is stopped');
+kill 'CONT', $writer;
+can_draw($node, 't', qr/^$/, 'it goes on');
+
+# The server is started, and the mark cannot be read yet: a prepared transaction
+# holds it.
+restart_with_conf($node, "max_prepared_transactions = 1\n");
+$node->safe_psql('postgres', 'BEGIN; LOCK TABLE snowflake_home.recorded; PREPARE TRANSACTION $$holder$$');
+$node->restart;
+is($node->safe_psql('postgres', 'SELECT bool_or(said) FROM (SELECT pg_sleep(0.02), (snowflake_can_draw()).can_draw AS said FROM generate_series(1, 150) OFFSET 0) s'),
+	'f', 'it says that it cannot draw from the start');
+can_draw($node, 'f', qr/lock/, 'the mark cannot be read');
+usleep(3_000_000);
+$node->safe_psql('postgres', 'ROLLBACK PREPARED $$holder$$');
+can_draw($node, 't', qr/^$/, 'it can');
+restart_with_conf($node, '');
 
 # A standby, and the server that it becomes
 $node->backup('base');

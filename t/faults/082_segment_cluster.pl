@@ -411,14 +411,14 @@ sub crashes
 	return;
 }
 
-# It had no answer since then: for so long that it forgets what it had, if the
-# registry was started again.
+# It had no answer since then, and will have one soon: perhaps for so long that it
+# forgets what it had, if the registry was started again or has failed over.
 sub silent
 {
 	my ($server, $since) = @_;
 
 	push @{ $server->{crashes} }, $since
-	  if $busy{registry} && time() - $since > $ttl - 1;
+	  if $busy{registry} && time() - $since > $ttl - 3;
 	return;
 }
 
@@ -650,12 +650,14 @@ sub failover
 	# what it will not know of
 	my $least = fetches() + 20;
 	wait_for(sub { return fetches() >= $least }) or die "no segments are fetched\n";
+	my $since = time();
 	kill9_postmaster($primary, all => 1);
 
 	$standby->promote;
 	$standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()')
 	  or die "no promotion\n";
 	@registry{qw(primary standby)} = ($standby, $primary);
+	silent($_, $since) foreach @servers;
 	return;
 }
 
@@ -706,7 +708,7 @@ sub run_round
 	my $began = time();
 	my @applied;
 
-	%busy = (registry => any { $of_registry{$_} } @names);
+	%busy = (registry => any { $of_registry{$_} || $_ eq $failover } @names);
 	foreach my $name (@names)
 	{
 		$done{$name}++;
