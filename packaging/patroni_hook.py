@@ -74,7 +74,7 @@ def has_all(options):
     replayed = ask(options.registry, REPLAYED, 5)
     answers = replayed and [ask(f"{options.registry} host={host}", HAS_NO_MORE.format(replayed[0]), 2)
                             for host in options.others]
-    return replayed and answers.count(["t"]) >= len(options.others) - 1 and ["f"] not in answers
+    return options.others and replayed and answers.count(["t"]) >= len(options.others) - 1 and ["f"] not in answers
 
 
 def kinds(options):

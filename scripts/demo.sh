@@ -5,7 +5,7 @@
 #   scripts/demo.sh [--clients N] [--seconds N]    run; the server stays up
 #   scripts/demo.sh stop                           stop it and delete its files
 #
-# --clients is 8 and --seconds is 10 if not given.  Takes 1 GB of disk space.
+# --clients is 8 and --seconds is 10 if not given.  Takes 2 GB of disk space.
 # PG_MAJOR=17 scripts/demo.sh takes that server version.
 # shellcheck source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -237,7 +237,7 @@ SQL
 
 heading "The load: $clients sessions insert for $seconds seconds"
 say "pgbench's own load, TPC-B, with a snowflake ID as the key of its history table."
-say "Each session draws from a slot of its own, so that none waits for another."
+say "No session waits for another one to draw an ID."
 say
 as_user "$bin/pgbench" -i -q -s "$scale" demo >"$work/pgbench.log" 2>&1 || {
 	cat "$work/pgbench.log" >&2

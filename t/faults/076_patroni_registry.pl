@@ -177,6 +177,19 @@ foreach my $round (1 .. $rounds)
 }
 is(number_of($first), $number, 'the first server has its number all the time');
 
+# Where all others have answered, a standby notes what it may open; where the hook
+# was not told of any, it does not.
+my ($standby) = grep { $_ ne leader($registry) } members($registry);
+my ($hook, $data) = @{ $registry->{members}{$standby} }{qw(hook data)};
+foreach ([ $hook, 1 ], [ $hook =~ s/--others \S+//r, 0 ])
+{
+	my ($call, $notes) = @{$_};
+
+	is(system("$call pre_promote >> $registry->{dir}/hook.log 2>&1"), 0, 'pre_promote lets it be promoted');
+	is(-e "$data/pg_stat_tmp/patroni_hook.json" ? 1 : 0, $notes, 'and has noted what to open, or not');
+	unlink "$data/pg_stat_tmp/patroni_hook.json";
+}
+
 # A member that has lost a lease is promoted by hand, as all others are gone.
 my $roles = roles($registry);
 my ($old, $sync, $async) = map { $roles->{$_}[0] } qw(leader sync_standby replica);

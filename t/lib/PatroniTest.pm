@@ -127,7 +127,7 @@ sub new_cluster
 				parameters => { unix_socket_directories => '', fsync => 'off', shared_buffers => '16MB', autovacuum => 'off', log_statement => 'none' },
 				authentication => { superuser => \%user, replication => \%user, rewind => \%user },
 				(defined $opts{hook} ? (pre_promote => "$call pre_promote", callbacks => { on_role_change => $call }) : ()) } }));
-		$cluster->{members}{$member} = { host => $host, yml => "$dir/$member.yml" };
+		$cluster->{members}{$member} = { host => $host, yml => "$dir/$member.yml", data => "$dir/$member.data", hook => $call };
 		start_patroni($cluster, $member);
 	}
 	settle($cluster);
