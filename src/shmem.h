@@ -201,8 +201,8 @@ typedef struct Mark
 	bool		mark_found;
 
 	/*
-	 * Whether the worker has looked for the mark since the server started, and
-	 * published it if it is there.  Written by the worker alone, read by
+	 * Whether the worker has looked for the mark since the server started,
+	 * and published it if it is there.  Written by the worker alone, read by
 	 * anyone.
 	 */
 	bool		is_read;
