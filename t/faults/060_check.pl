@@ -222,7 +222,7 @@ foreach my $stopped (
 	});
 	like($error->{detail}, qr/^$hangs Waited for "snowflake\.max_wait", 100 ms\.$/, "$name, stopped: sessions that wait are told");
 	like(check($node, 'worker'), qr/^warning\|$hangs Find out what keeps it: [^\n]*$/, "$name, stopped: a warning");
-	like(check($node, 'mark'), $name eq 'snowflake services' ? qr/^ok\|/ : qr/^warning\|$hangs Find out/, "$name, stopped: and of the mark");
+	like(check($node, 'mark'), $name eq 'snowflake services' ? qr/^ok\|/ : qr/^error\|$hangs Find out/, "$name, stopped: and of the mark");
 	kill 'CONT', $stopped_pid;
 	says($node, 'worker', qr/^ok\|The background workers are running\.$/, "$name goes on");
 	says($node, 'mark', qr/^ok\|/, "$name goes on: and all is well with the mark");
