@@ -40,6 +40,22 @@ sub restart_in_place
 	return;
 }
 
+# Since when the registry knows the server by this start: what that had before it
+# is what the registry gives the number back for.  A crash before this is
+# remembered may cost the number.
+my $remembered = '';
+
+sub wait_remembered
+{
+	my ($node) = @_;
+	my $token;
+
+	poll(sub { $token = $node->safe_psql('postgres', 'SELECT token FROM snowflake_home.lease'); return $token ne $remembered; })
+	  or die 'the lease is not remembered';
+	$remembered = $token;
+	return;
+}
+
 # A few IDs, in the ledger of all.
 my %seen;
 my $twice = 0;
@@ -68,15 +84,14 @@ my $node = leasing_node('node', proxy_conninfo($proxy), "snowflake.lease_ttl = '
 
 is(wait_number($node), 0, 'the server has number 0');
 draw_some($node);
+wait_remembered($node);
 $node->backup('before');
 foreach my $n (1 .. 6)
 {
 	restart_in_place($node);
 	is(wait_number($node), 0, "crash $n: the number is the same");
 	draw_some($node);
-
-	# a crash before it is remembered on this timeline may cost the number
-	poll(sub { $node->safe_psql('postgres', 'SELECT timeline FROM snowflake_home.lease') == timeline($node) }) or die 'the lease is not remembered';
+	wait_remembered($node);
 }
 cmp_ok(timeline($node), '>', 6, 'on another timeline each time');
 is_deeply(holders($registry), { 0 => $node->port }, 'it used one number');
@@ -117,9 +132,11 @@ foreach my $what ('a base backup', 'a base backup that is promoted')
 }
 
 # A crash in place of that one: it keeps the new number.
+wait_remembered($node);
 restart_in_place($node);
 is(wait_number($node), $number, 'a crash of it: the number is the same');
 draw_some($node);
+wait_remembered($node);
 
 # One that was primary, is rewound to its standby that was promoted, and promoted
 # again: it may have lost what it wrote last.
