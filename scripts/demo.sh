@@ -138,58 +138,21 @@ show_plain() { sql -A -t -f -; }
 # 4000000 as 4,000,000
 grouped() { sed -E ':a; s/^([0-9]+)([0-9]{3})/\1,\2/; ta' <<<"$1"; }
 
-# Each second of the load, how many IDs the sessions draw: on a terminal with a
-# bar for each worker slot (the first 16), drawn over those of the second before.
-watch_slots() {
-	local -A before=()
-	local last_ms='' ms sample worker backends issued sessions slots rate sum most bars lines=0
-	local terminal=''
+# Each second of the load, how many IDs the sessions draw.
+watch_load() {
+	local ms issued last_ms='' last_issued='' sample
 
-	[ ! -t 1 ] || [ "${TERM:-dumb}" = dumb ] || terminal=yes
 	while kill -0 "$load" 2>/dev/null; do
-		sample=$(sql -A -t -F ' ' <<-'SQL'
-			SELECT (extract(epoch FROM wall_ts) * 1000)::bigint FROM pg_stat_snowflake;
-			SELECT worker, backends, issued FROM pg_stat_snowflake_slots ORDER BY worker;
-		SQL
-		) || return 0
-		sessions=0 slots=0 sum=0 most=1 bars=()
-		{
-			read -r ms
-			while read -r worker backends issued; do
-				rate=0
-				[ -z "$last_ms" ] || [ "$ms" -le "$last_ms" ] ||
-					rate=$(((issued - before[$worker]) * 1000 / (ms - last_ms)))
-				before[$worker]=$issued
-				[ "$backends" -gt 0 ] || continue
-				bars+=("$worker $rate")
-				slots=$((slots + 1)) sessions=$((sessions + backends)) sum=$((sum + rate))
-				[ "$rate" -le "$most" ] || most=$rate
-			done
-		} <<<"$sample"
-		if [ -n "$last_ms" ] && [ "$slots" -gt 0 ]; then
-			[ "$lines" -eq 0 ] || printf '\033[%dA\033[J' "$lines"
-			printf '%7d IDs a second, drawn by %d sessions from %d slots\n' "$sum" "$sessions" "$slots"
-			if [ -n "$terminal" ]; then
-				draw_bars "$most" "${bars[@]:0:16}"
-				lines=$((1 + (slots < 16 ? slots : 16)))
-			fi
-		fi
-		last_ms=$ms
+		sample=$(sql -A -t -F ' ' -c 'SELECT (extract(epoch FROM wall_ts) * 1000)::bigint, issued FROM pg_stat_snowflake') ||
+			return 0
+		read -r ms issued <<<"$sample"
+		[ -z "$last_ms" ] || [ "$ms" -le "$last_ms" ] ||
+			printf '%7d IDs a second\n' $(((issued - last_issued) * 1000 / (ms - last_ms)))
+		last_ms=$ms last_issued=$issued
 		sleep 1 &
 		sleeper=$!
 		wait "$sleeper"
 		sleeper=
-	done
-}
-
-# A line for each "worker rate"; the largest rate is the first argument.
-draw_bars() {
-	local most=$1 worker rate bar
-
-	for bar in "${@:2}"; do
-		read -r worker rate <<<"$bar"
-		printf -v bar '%*s' $((rate * 48 / most)) ''
-		printf '%7d of worker %-4d %s\n' "$rate" "$worker" "${bar// /#}"
 	done
 }
 
@@ -237,7 +200,7 @@ SQL
 
 heading "The load: $clients sessions insert for $seconds seconds"
 say "pgbench's own load, TPC-B, with a snowflake ID as the key of its history table."
-say "No session waits for another one to draw an ID."
+say "All draw from one word in shared memory; no session waits for a lock."
 say
 as_user "$bin/pgbench" -i -q -s "$scale" demo >"$work/pgbench.log" 2>&1 || {
 	cat "$work/pgbench.log" >&2
@@ -247,7 +210,7 @@ sql -c 'ALTER TABLE pgbench_history ADD COLUMN id bigint PRIMARY KEY DEFAULT sno
 # All in the background, so that a signal ends it at once.
 as_user "$bin/pgbench" -b tpcb-like -c "$clients" -j 2 -T "$seconds" demo >"$work/pgbench.log" 2>&1 &
 load=$!
-watch_slots
+watch_load
 wait "$load" || {
 	cat "$work/pgbench.log" >&2
 	die "pgbench failed"

@@ -80,7 +80,7 @@ if [ ${#tap[@]} -eq 0 ]; then
 	[ -z "$full" ] || kinds+=(t/faults t/clients)
 	[ -z "$full" ] || [[ $share != 1/* ]] || kinds+=(t/models t/fuzz)
 	mapfile -t tap < <(cd "$repo" && ls -S $(printf '%s/*.pl ' "${kinds[@]}") |
-		if [[ $share == 1/* ]]; then cat; else grep -vE '_(bench|beside)\.pl$'; fi)
+		if [[ $share == 1/* ]]; then cat; else grep -vE '_(bench|beside|demo)\.pl$'; fi)
 
 	# Versions side by side do not begin with the same one.
 	i=$((${share%/*} == 0 ? ${share#*/} : ${share%/*} - 1))
