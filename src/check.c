@@ -251,6 +251,9 @@ check_layout(CheckState *state)
 	int			nrecorded;
 	char	   *database = NULL;
 
+	/* looked at first, as the services write it before they say so */
+	bool		is_due = shared != NULL && record_is_due();
+
 	/* the home database first, then others, and what is not of a database */
 	nrecorded = (int) ddl_query(psprintf(
 										 "SELECT d.datname, r.rolname, split_part(v, ' since ', 1),"
@@ -269,7 +272,7 @@ check_layout(CheckState *state)
 		database = ddl_value(0, 1);
 	if (database == NULL)
 	{
-		if (shared != NULL && mark_is_open())
+		if (shared != NULL && mark_is_open() && !is_due)
 			check_row(state, "warning",
 					  psprintf("It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
 							   quote_identifier(snowflake_database),
@@ -312,6 +315,7 @@ check_layout(CheckState *state)
 
 	if (state->nrows == 0 && database == NULL)
 		check_row(state, "ok",
+				  is_due ? psprintf("IDs are drawn with %s, which is being recorded.", configured) :
 				  psprintf("Nothing is recorded: the first ID records %s.", configured));
 	else if (state->nrows == 0)
 		check_row(state, "ok",

@@ -70,7 +70,11 @@ is( $node->safe_psql('postgres', 'SELECT string_agg("check", \' \') FROM snowfla
 is(check($node, 'layout'), "ok|Nothing is recorded: the first ID records $layout.", 'before the first ID');
 says($node, 'mark', qr/^ok\|Nothing is reserved\. The durable mark is in database "postgres", or will be/,
 	'and there is no mark');
+my $services_pid = services_pid($node);
+kill 'STOP', $services_pid;
 $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+is(check($node, 'layout'), "ok|IDs are drawn with $layout, which is being recorded.", 'at once after it');
+kill 'CONT', $services_pid;
 await_pointer($node);
 is(check($node, 'layout'), qq(ok|IDs are drawn with $layout, as recorded in database "postgres".), 'after it');
 
