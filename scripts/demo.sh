@@ -200,7 +200,7 @@ SQL
 
 heading "The load: $clients sessions insert for $seconds seconds"
 say "pgbench's own load, TPC-B, with a snowflake ID as the key of its history table."
-say "All draw from one word in shared memory; no session waits for a lock."
+say "No session waits for another one to draw an ID."
 say
 as_user "$bin/pgbench" -i -q -s "$scale" demo >"$work/pgbench.log" 2>&1 || {
 	cat "$work/pgbench.log" >&2

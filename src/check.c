@@ -272,8 +272,10 @@ check_layout(CheckState *state)
 		database = ddl_value(0, 1);
 	if (database == NULL)
 	{
-		if (shared != NULL && mark_is_open() && !is_due)
+		if (shared != NULL && mark_is_open())
 			check_row(state, "warning",
+					  is_due ?
+					  pstrdup("Layout and epoch are being recorded for other databases to see where the durable mark is. That takes a moment after the first ID; if it lasts, see the server's log.") :
 					  psprintf("It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
 							   quote_identifier(snowflake_database),
 							   quote_literal_cstr(psprintf("%s since %s",
@@ -315,7 +317,6 @@ check_layout(CheckState *state)
 
 	if (state->nrows == 0 && database == NULL)
 		check_row(state, "ok",
-				  is_due ? psprintf("IDs are drawn with %s, which is being recorded.", configured) :
 				  psprintf("Nothing is recorded: the first ID records %s.", configured));
 	else if (state->nrows == 0)
 		check_row(state, "ok",

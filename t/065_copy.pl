@@ -277,7 +277,7 @@ is(run("TRUNCATE plain;\n$by_app"), '', 'with it, but without the right to what 
 is("$did{groups} $did{nextval}", "0 $rows", 'then it calls the function itself');
 sql('GRANT EXECUTE ON FUNCTION snowflake_copy_nextval(internal) TO PUBLIC');
 
-like(run("SELECT snowflake_copy_nextval($_)"), qr/function snowflake_copy_nextval\(\w*\) does not exist|cannot (?:cast type \w+ to|accept a value of type) internal/, "by name: ($_)")
+like(run("SELECT snowflake_copy_nextval($_)"), qr/function snowflake_copy_nextval\(\w*\) does not exist|cannot cast type \w+ to internal/, "by name: ($_)")
   foreach '', '1', 'NULL', 'NULL::internal', '1::internal';
 
 # A superuser can make it the end of an aggregate.
