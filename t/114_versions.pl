@@ -76,7 +76,7 @@ my $next = build_next();
 my ($registry, $registry_tree) = server('registry', 'snowflake.node_id = 9');
 $registry->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
 make_registry($registry, 'postgres');
-my $leasing = $LeaseTest::conf . "snowflake.registry = '" . registry_conninfo($registry) . "'\n";
+my $leasing = $LeaseTest::conf . "snowflake.max_wait = '1min'\nsnowflake.registry = '" . registry_conninfo($registry) . "'\n";
 my ($stays) = server('stays', $leasing);
 my ($server, $tree) = server('server', $leasing);
 my %number = map { $_->name => wait_number($_) } $stays, $server;
