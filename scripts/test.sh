@@ -4,7 +4,7 @@
 #   scripts/test.sh              before each commit: the build, pg_regress,
 #                                isolation and t/*.pl.  About 1 minute.
 #   scripts/test.sh --full       everything: also faults, models, fuzzer and
-#                                clients.  About 20 minutes.
+#                                clients.  About half an hour.
 #   scripts/test.sh TEST.pl ...  the build, and these TAP tests
 #
 #   --servers=17,18  also on these server versions, at the same time, each in a
@@ -131,8 +131,8 @@ if [ ${#named[@]} -gt 0 ]; then
 	say "# PostgreSQL $pg_major: the build, and ${#tap[@]} TAP tests"
 else
 	takes='a minute'
-	[ -z "$full" ] || takes='20 minutes'
-	[ ${#servers[@]} -eq 0 ] || takes='45 minutes'
+	[ -z "$full" ] || takes='half an hour'
+	[ ${#servers[@]} -eq 0 ] || takes='an hour'
 	[ -z "$checks" ] || takes='90 minutes'
 	say "# PostgreSQL $pg_major${servers:+ (and ${servers[*]})}: the build, pg_regress, isolation, and ${#tap[@]} TAP"
 	say "# tests, $jobs at a time.  This takes about $takes on 2 idle cores."

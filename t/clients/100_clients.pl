@@ -110,7 +110,7 @@ my $classes = $node->basedir . '/classes';
 my $jars = join ':', $classes, $jdbc, map { "$ENV{SNOWFLAKE_HIBERNATE}/$_.jar" }
   qw(hibernate-core hibernate-commons-annotations antlr commons-collections3 dom4j
   geronimo-jpa_2.0_spec geronimo-jta-1.2-spec javassist slf4j-api);
-command_ok([ 'javac', '-cp', $jars, '-d', $classes, "$dir/Hibernate.java" ], 'the example of Hibernate compiles');
+command_ok([ 'javac', '-J-XX:-UsePerfData', '-cp', $jars, '-d', $classes, "$dir/Hibernate.java" ], 'the example of Hibernate compiles');
 new_database('hibernate');
 client('Hibernate', '', '', 'java', '-XX:-UsePerfData', '-cp', $jars,
 	'Hibernate', 'jdbc:postgresql://127.0.0.1:' . $node->port . '/hibernate?user=app');
