@@ -5,7 +5,6 @@
 passed=0
 failed=0
 jobs=1
-short_tap=
 tap_env=()
 
 # While the output of a job goes to its log, this is for whoever waits.
@@ -107,9 +106,9 @@ run_suites() {
 }
 
 # TAP tests, by their paths, with the further environment tap_env; $jobs at a
-# time, those in $short_tap in their short form.  One that hangs is ended; the
-# longest takes a few minutes.  Standard output says which begins and ends, while
-# they run, and then what failed and how many IDs were drawn.
+# time.  One that hangs is ended; the longest takes a few minutes.  Standard
+# output says which begins and ends, while they run, and then what failed and how
+# many IDs were drawn.
 run_tap() {
 	local status=0
 
@@ -118,8 +117,7 @@ run_tap() {
 	echo "dynamic_shared_memory_type = mmap" | as_user tee "$work/tap.conf" >/dev/null
 	as_user tee "$work/tap-run" >/dev/null <<-'WRAPPER'
 		#!/usr/bin/env bash
-		[[ " $SHORT_TAP " != *" $1 "* ]] || export SNOWFLAKE_SHORT=1
-		printf '%(%T)T  %s begins%s\n' -1 "$1" "${SNOWFLAKE_SHORT:+, in its short form}" >&9
+		printf '%(%T)T  %s begins\n' -1 "$1" >&9
 		status=0
 		limit=1200
 		[ -z "${SNOWFLAKE_FAULT_ROUNDS:-}${SNOWFLAKE_FAULT_NUMBERS:-}${SNOWFLAKE_PATRONI_ROUNDS:-}" ] || limit=0
@@ -131,7 +129,7 @@ run_tap() {
 	(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
 		TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
 		PG_REGRESS="$pgxs/src/test/regress/pg_regress" TEMP_CONFIG="$work/tap.conf" \
-		PERL5LIB="$pgxs/src/test/perl:t/lib" SHORT_TAP="$short_tap" "${tap_env[@]}" \
+		PERL5LIB="$pgxs/src/test/perl:t/lib" "${tap_env[@]}" \
 		prove -v --timer -j "$jobs" --exec "$work/tap-run" "$@") >"$work/tap.log" 2>&1 || status=$?
 	perl -ne '$test = $1 if /^\[[\d:]+\] (\S+) \.+/; s/^ *#/$test:/ and print if /^ *# \d+ (IDs|numbers) drawn/' "$work/tap.log"
 	[ "$status" -eq 0 ] || {

@@ -9,8 +9,8 @@
 #
 #   --servers=17,18  also on these server versions, at the same time, each in a
 #                    throwaway root of the Debian release that has it (needs
-#                    root).  Each fault test then runs in full on one version,
-#                    and in its short form on the others.
+#                    root).  With --full the fault tests are dealt out among
+#                    them, in another way at each commit.
 #   --packages       also build, install and test the Debian packages
 #   --checks         also compilers, sanitizer, assertions, valgrind (an hour)
 #   --jobs=N         TAP tests at the same time on a server version: 4 if not
@@ -31,9 +31,7 @@ packages=
 checks=
 keep=
 jobs=
-# K/N, on one of several versions: each N-th fault test is in full here, from
-# the K-th on, and none with 0/N; what is the same on each version is for 1/N.
-share=1/1
+share=
 tap=()
 for arg in "$@"; do
 	case $arg in
@@ -55,7 +53,7 @@ if [ -z "$jobs" ]; then
 	[ ${#servers[@]} -eq 0 ] || jobs=1
 fi
 [[ $jobs =~ ^[1-9][0-9]?$ ]] || die "--jobs takes a number from 1 to 99"
-[[ $share =~ ^[0-9]/[1-9]$ ]] || die "--share takes two numbers, as in 1/3"
+[ -z "$share" ] || [[ $share =~ ^[1-9]/[1-9]$ ]] || die "--share takes two numbers, as in 1/3"
 
 find_major
 for i in "${!servers[@]}"; do
@@ -64,13 +62,15 @@ for i in "${!servers[@]}"; do
 	[ "${servers[i]}" != "$pg_major" ] || unset "servers[i]"
 done
 
-# How many versions share the fault tests: not one that is not yet released,
-# since its packages may not install.
+# Versions side by side deal the fault tests out: with --share=K/N, as versions
+# elsewhere are told, each N-th is for this one, from the K-th on.  Those not yet
+# released only add to it, since their packages may not install.
 sharing=1
 for major in "${servers[@]}"; do
 	[ "$(suite_of "$major")" = experimental ] || sharing=$((sharing + 1))
 done
-[ "$sharing" -eq 1 ] || share=1/$sharing
+turn=$(git -C "$repo" rev-list --count HEAD 2>/dev/null || echo 0)
+share_of() { say "$((($1 + turn) % sharing + 1))/$sharing"; }
 
 # The TAP tests to run, in a variable of their own since what was named goes on
 # to other versions as it is: the largest files first, as they take longest.
@@ -78,14 +78,16 @@ named=("${tap[@]}")
 if [ ${#tap[@]} -eq 0 ]; then
 	kinds=(t)
 	[ -z "$full" ] || kinds+=(t/faults t/clients)
-	[ -z "$full" ] || [[ $share != 1/* ]] || kinds+=(t/models t/fuzz)
+	elsewhere='^$'
+	if [ -n "$share" ]; then
+		elsewhere='_(bench|beside|demo)\.pl$'
+	elif [ -n "$full" ]; then
+		kinds+=(t/models t/fuzz)
+	fi
+	mine=${share:-$(share_of 0)}
 	mapfile -t tap < <(cd "$repo" && ls -S $(printf '%s/*.pl ' "${kinds[@]}") |
-		if [[ $share == 1/* ]]; then cat; else grep -vE '_(bench|beside|demo)\.pl$'; fi)
-
-	# Versions side by side do not begin with the same one.
-	i=$((${share%/*} == 0 ? ${share#*/} : ${share%/*} - 1))
-	i=$((${#tap[@]} * i / (${share#*/} + 1)))
-	tap=("${tap[@]:i}" "${tap[@]:0:i}")
+		grep -vE "$elsewhere" |
+		awk -v k="${mine%/*}" -v n="${mine#*/}" '!/^t\/faults\// || ++i % n == k % n')
 fi
 wanted() { [[ " ${tap[*]}" == *"_$1.pl"* ]]; }
 
@@ -157,14 +159,10 @@ run_elsewhere() {
 
 # What runs beside; the last line of each says how many passed.
 beside=()
-n=1
+n=0
 for major in "${servers[@]}"; do
-	if [ "$(suite_of "$major")" = experimental ]; then
-		begin "PostgreSQL $major" run_elsewhere "$major" "0/$sharing"
-	else
-		n=$((n + 1))
-		begin "PostgreSQL $major" run_elsewhere "$major" "$n/$sharing"
-	fi
+	n=$((n + 1))
+	begin "PostgreSQL $major" run_elsewhere "$major" "$(share_of "$n")"
 	beside+=("PostgreSQL $major")
 done
 [ -z "$packages" ] || {
@@ -210,13 +208,6 @@ if [ ${#named[@]} -eq 0 ]; then
 	unset PGHOST PGPORT PGUSER
 fi
 
-# Each test that runs in its short form here is told so.
-short_tap=
-i=0
-while read -r test; do
-	i=$((i + 1))
-	[ $(((i - 1) % ${share#*/} + 1)) -eq "${share%/*}" ] || short_tap+=" $test"
-done < <(printf '%s\n' "${tap[@]}" | grep '^t/faults/' | sort)
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" SNOWFLAKE_PATRONI="$patroni"
 	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package")
 begin 'TAP tests' run_tap_alone "${tap[@]}"

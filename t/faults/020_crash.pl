@@ -25,7 +25,7 @@ use Time::HiRes qw(time usleep);
 use FaultTest;
 use SnowflakeTest;
 
-my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || full_or_short(96, 8);
+my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 96;
 my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || int rand 2**31;
 
 my $epoch = 1577836800;    # 2020-01-01 00:00:00+00
@@ -92,16 +92,6 @@ sub insert
 	return 'INSERT INTO orders (id, round) '
 	  . "SELECT snowflake_nextval(), $number FROM generate_series(1, 5) "
 	  . 'RETURNING id';
-}
-
-# In the short form each mode comes up.
-my @modes;
-
-sub next_mode
-{
-	return pick(sort keys %modes) if full_or_short(1, 0);
-	@modes = shuffle sort keys %modes unless @modes;
-	return shift @modes;
 }
 
 sub pick { return $_[ rand @_ ]; }
@@ -495,7 +485,7 @@ sub run_rounds
 		my ($fault, $step) = @{$_};
 		my $mode =
 		    $fault =~ /^fast/ && chance(0.5) ? 'long statements'
-		  : next_mode();
+		  : pick(sort keys %modes);
 		my $began = time();
 		my $ids = $server->{ledger}->count;
 
@@ -552,26 +542,14 @@ sub check_all
 note "SNOWFLAKE_FAULT_SEED=$seed SNOWFLAKE_FAULT_ROUNDS=$rounds";
 srand $seed;
 
-# Each fault with each clock, in any order, over and over.  In the short form
-# each fault and each clock at least.
+# Each fault with each clock, in any order, over and over.
 my @combinations = map {
 	my $fault = $_;
 	map { [ $fault, $_ ] } sort keys %steps
 } sort keys %faults;
 my @plan;
 
-if (full_or_short(0, 1))
-{
-	my @any_fault = shuffle sort keys %faults;
-	my @any_step = shuffle sort keys %steps;
-
-	push @plan, map { [ $any_fault[ $_ % @any_fault ], $any_step[ $_ % @any_step ] ] } 0 .. 23
-	  while @plan < $rounds;
-}
-else
-{
-	push @plan, shuffle @combinations while @plan < $rounds;
-}
+push @plan, shuffle @combinations while @plan < $rounds;
 $#plan = $rounds - 1;
 
 my $server = new_server('crash', 13, <<'CONF');

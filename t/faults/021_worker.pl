@@ -141,7 +141,7 @@ sub test_terminated
 	my $quiet = start_draw($node, sessions => 2, delay => 2, max_wait => '3s');
 	wait_drawn($quiet, 20);
 
-	foreach (1 .. full_or_short(4, 2))
+	foreach (1 .. 4)
 	{
 		$node->poll_query_until('postgres', $reserved);
 		my $pid = worker_pid($node);

@@ -17,7 +17,6 @@ use FaultTest;
 use LeaseTest;
 use SnowflakeTest;
 
-my $part = full_or_short(1, 1 / 5);    # of the IDs
 my $minute = 60;
 my $hour = 3600;
 my $faults = 0;
@@ -141,7 +140,7 @@ sub flows
 		start_draw($node, sessions => 4, sql => $insert));
 	my $id = '';
 
-	wait_drawn($draws[0], $part * ($opts{ids} // 10_000));
+	wait_drawn($draws[0], $opts{ids} // 10_000);
 	wait_drawn($draws[1], 100);
 	foreach (1 .. 50)
 	{
@@ -269,10 +268,6 @@ my @rounds = (
 	{ clock => -$minute, how => 'kill -9', caught_up => 1, way_out => 'again' },
 	{ clock => -$hour, how => 'fast', async => 1, way_out => 'ahead' },
 	{ clock => -1, how => 'immediate', way_out => 'wait' });
-
-# In the short form each way to go, each clock and each way out, but not each of
-# them with each other.
-@rounds = @rounds[ 3 .. 6 ] if full_or_short(0, 1);
 
 sub test_one_after_the_other
 {

@@ -20,7 +20,6 @@ use FaultTest;
 use LeaseTest;
 use SnowflakeTest;
 
-my $part = full_or_short(1, 1 / 5);    # of the IDs
 my $hour = 3600;
 my $faults = 0;
 my $drawn = 0;
@@ -85,7 +84,7 @@ sub flows
 		start_draw($node, sessions => 4, dbname => $dbname),
 		start_draw($node, sessions => 4, dbname => $dbname, sql => $insert));
 
-	wait_drawn($draws[0], $part * ($opts{ids} // 10_000));
+	wait_drawn($draws[0], $opts{ids} // 10_000);
 	wait_drawn($draws[1], 100);
 
 	# Whoever came first may have waited too long.  Above all there must not be
@@ -295,7 +294,7 @@ sub test_backup
 	};
 
 	# the backup alone
-	foreach my $way (@{ full_or_short([ 'again', 'ahead' ], ['again']) })
+	foreach my $way ('again', 'ahead')
 	{
 		my $name = "base backup, $way";
 		my $node = $recover->("backup_$way", '');
@@ -312,7 +311,7 @@ sub test_backup
 	}
 
 	# to a point: what was drawn before it, and what is there
-	foreach my $case (@{ full_or_short([ [ one => 'again' ] ], []) }, [ two => 'ahead' ], [ three => 'right' ])
+	foreach my $case ([ one => 'again' ], [ two => 'ahead' ], [ three => 'right' ])
 	{
 		my ($point, $way) = @{$case};
 		my $name = "recovered to point $point, $way";
@@ -487,8 +486,8 @@ sub test_dump
 	foreach my $case (
 		[ 'app.sql', 'again' ],
 		[ 'app.dump', 'ahead' ],
-		# in the short form these only where the clock is right
-		@{ full_or_short([ [ 'app.inserts.sql', 'again' ], [ 'home.dump', 'again' ] ], []) },
+		[ 'app.inserts.sql', 'again' ],
+		[ 'home.dump', 'again' ],
 		[ 'app.dir', 'right' ],
 		[ 'home.sql', 'ahead' ],
 		[ 'all.sql', 'again' ])

@@ -205,7 +205,7 @@ sub test_lock
 sub test_advance
 {
 	my $draw = start_draw($node, sessions => 3, dbname => 'app', delay => 1);
-	my $rounds = full_or_short(5, 2);
+	my $rounds = 5;
 
 	wait_drawn($draw, 100);
 	foreach my $round (1 .. $rounds)

@@ -14,8 +14,8 @@ use FaultTest;
 use SnowflakeTest;
 
 # seconds to look on
-my $idle = full_or_short(60, 10);
-my $busy = full_or_short(10, 3);
+my $idle = 60;
+my $busy = 10;
 
 # as little as possible of what others do
 my $node = snowflake_node('light', <<'CONF');

@@ -187,7 +187,7 @@ sub test_process
 	kill 'CONT', $pid;
 	served('stopped');
 
-	foreach (1 .. full_or_short(5, 3))
+	foreach (1 .. 5)
 	{
 		$pid = services_pid($node);
 		terminate('snowflake services');
@@ -415,7 +415,7 @@ SQL
 	my $user = $app->query_safe('SELECT quote_ident(current_user)');
 	my $of_role = 0;
 
-	while (my @now = splice @known, 0, full_or_short(6, 100))
+	while (my @now = splice @known, 0, 6)
 	{
 		my $where = $of_role ? "ROLE $user IN DATABASE home" : 'DATABASE home';
 		my $name = join ', ', map { $_->[0] } @now;
@@ -489,7 +489,7 @@ CONF
 	kill 'CONT', $pid;
 	served('leased, stopped');
 
-	foreach (1 .. full_or_short(5, 3))
+	foreach (1 .. 5)
 	{
 		$pid = services_pid($node);
 		terminate('snowflake services');
@@ -499,7 +499,7 @@ CONF
 	served('leased, terminated');
 
 	# both at any moment of a handover
-	foreach (1 .. full_or_short(10, 3))
+	foreach (1 .. 10)
 	{
 		my @types = $_ % 2 ? ('services', 'mark writer') : ('mark writer', 'services');
 

@@ -23,7 +23,7 @@ use Time::HiRes qw(time usleep);
 use FaultTest;
 use SnowflakeTest;
 
-my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || full_or_short(40, 0);
+my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 40;
 my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || int rand 2**31;
 
 my $replayed = 0.3;    # how much of the time before a hit comes again, s
@@ -573,8 +573,7 @@ sub crash
 }
 
 #
-# The plan: each kind, and each hit, as often as any other.  In the short form
-# one at a server, until each was there.
+# The plan: each kind, and each hit, as often as any other.
 #
 my %queue;
 
@@ -596,7 +595,7 @@ sub run_round
 	begin_draws($_) foreach @servers;
 	wait_drawn($_, 20) foreach map { @{ $_->{draws} } } @servers;
 
-	my %kinds_of = map { $_->{name} => [ map { next_of('kinds', \%kinds) } 1 .. full_or_short(1 + int rand 2, 1) ] } @servers;
+	my %kinds_of = map { $_->{name} => [ map { next_of('kinds', \%kinds) } 1 .. 1 + int rand 2 ] } @servers;
 	foreach my $server (@servers)
 	{
 		my @names = sort { ($kinds{$a}{last} // 0) <=> ($kinds{$b}{last} // 0) } @{ $kinds_of{ $server->{name} } };

@@ -1,7 +1,6 @@
 # Other generators' layouts, each at full speed: eight sessions draw for ten
-# seconds, in the short form for three.  No ID comes twice, all are what the layout
-# says, and there are as many as it allows, no more.  snowflake_layout() says what
-# was computed by hand.
+# seconds.  No ID comes twice, all are what the layout says, and there are as many
+# as it allows, no more.  snowflake_layout() says what was computed by hand.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +18,7 @@ use LeaseTest;
 use SnowflakeTest;
 
 my $sessions = 8;
-my $seconds = full_or_short(10, 3);
+my $seconds = 10;
 my $max_drift = 1;
 
 # The numbers of a worker field that are drawn from: all but the highest, which

@@ -238,7 +238,7 @@ CONF
 	$session->quit;
 	foreach my $how (qw(fast immediate))
 	{
-		foreach my $seconds (10, $how eq 'immediate' || full_or_short(1, 0) ? -20 : ())
+		foreach my $seconds (10, -20)
 		{
 			$node->stop($how);
 			start_with($end + $seconds, $conf);
@@ -304,7 +304,7 @@ CONF
 		"SET snowflake.max_wait = '1min'; SELECT snowflake_accept_layout()");
 	ok(wait_for(sub { (check('mark'))[0] eq 'ok' }), 'accepted');
 	$draw = start_draw($node, sessions => 4, max_wait => '10s');
-	wait_drawn($draw, full_or_short(20000, 2000));
+	wait_drawn($draw, 20000);
 	is(sqlstates($draw), '', 'and IDs are drawn');
 	$ledger->add($draw);
 	is($ledger->duplicates, 0, 'none of them again');

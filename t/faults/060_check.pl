@@ -404,7 +404,7 @@ my $churn = start_draw($node, sessions => 1, sql =>
 my $bad = 0;
 with_settings($node, 'snowflake.reserve_window' => '1min');
 wait_drawn($churn, 100);
-for (1 .. full_or_short(300, 60))
+for (1 .. 300)
 {
 	$bad++ if $session->query(q(SELECT count(*) FROM snowflake_check() WHERE status <> 'ok' AND "check" <> 'time_sync')) ne '0';
 }

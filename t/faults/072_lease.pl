@@ -86,7 +86,7 @@ sub number
 sub draw_on
 {
 	my ($server, %opts) = @_;
-	my $draw = start_draw($server->{node}, sessions => 2, delay => full_or_short(5, 20), %opts);
+	my $draw = start_draw($server->{node}, sessions => 2, delay => 5, %opts);
 
 	push @{ $server->{draws} }, $draw;
 	return $draw;
@@ -470,7 +470,7 @@ sub test_restart
 			start_node($_[0]);
 		});
 	my @servers;
-	my $seconds = full_or_short(60, 40);
+	my $seconds = 60;
 
 	foreach my $way (sort keys %ways)    # the reboot last
 	{
@@ -1117,7 +1117,7 @@ sub test_failover
 	my $where = LeaseTest::conninfo(
 		host => join(',', $proxy->{host}, $registry->host, $standby->host),
 		port => join(',', $proxy->{port}, $registry->port, $standby->port));
-	my $seconds = full_or_short(40, 20);
+	my $seconds = 40;
 	my $make = sub {
 		my $server = server($_[0], leasing_node($_[0], $_[1] // $where, "snowflake.lease_ttl = ${seconds}s\n"));
 		return $server;

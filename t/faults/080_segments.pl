@@ -308,11 +308,7 @@ $tests{crashes} = sub {
 			$node->safe_psql('postgres', 'ALTER SYSTEM SET commit_delay = 100000');
 			$node->restart;
 		}
-		my @names = sort keys %faults;
-
-		# in the short form each once, some with slow commits and some without
-		@names = @names[ grep { $_ % 2 == $slow } 0 .. $#names ] if full_or_short(0, 1);
-		foreach my $name (@names)
+		foreach my $name (sort keys %faults)
 		{
 			my $ledger = new_ledger();
 

@@ -697,7 +697,7 @@ sub test_promoted
 	$new->start;
 
 	# Each server has its own way to both.
-	my $closed = full_or_short(40, 25);
+	my $closed = 40;
 	my $make = sub {
 		my ($name, $number) = @_;
 		my @proxies = map { start_proxy($_) } $old, $new;
@@ -828,7 +828,7 @@ sub test_set_back
 	my $registry = new_registry('registry_set_back', '', allows_streaming => 1);
 
 	# so long it is closed
-	my $closed = full_or_short(40, 25);
+	my $closed = 40;
 	my $number = 1;
 	my ($told, $lost, $late, $new) = map {
 		new_server($registry, "back_$_", $number++, proxy => 1,

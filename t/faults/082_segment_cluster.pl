@@ -34,13 +34,11 @@ use FaultTest;
 use LeaseTest;
 use SnowflakeTest;
 
-my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || full_or_short(12, 5);
+my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 12;
 my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || int rand 2**31;
-my $wanted = $ENV{SNOWFLAKE_FAULT_NUMBERS} || full_or_short(10_000_000, 1_000_000);
+my $wanted = $ENV{SNOWFLAKE_FAULT_NUMBERS} || 10_000_000;
 
-# Faults of servers at once: in the short form of all, so that few rounds have
-# each kind of fault.
-my $at_once = full_or_short(3, 4);
+my $at_once = 3;    # faults of servers
 
 my $ttl = $LeaseTest::ttl;
 my $expired = $ttl + 0.7;    # after so many seconds no number is drawn
@@ -106,7 +104,6 @@ my %of_registry = (
 	'registry restarted' => \&registry_restarted,
 	'registry frozen' => \&registry_frozen);
 my $failover = 'failover that loses segments';
-my %is_long = map { $_ => 1 } 'server frozen', 'server cut off for long';
 
 my (@servers, %registry, %busy, %queue, %done, %errors, @problems);
 my ($numbers, $duplicates, $disorder) = (0, 0, 0);
@@ -676,14 +673,7 @@ sub next_of
 	my ($faults) = @_;
 	my $queue = $queue{$faults} //= [];
 
-	if (!@{$queue})
-	{
-		push @{$queue}, shuffle sort keys %{$faults};
-
-		# those that last for lease_ttl in one round, the last one
-		@{$queue} = ((grep { !$is_long{$_} } @{$queue}), grep { $is_long{$_} } @{$queue})
-		  if full_or_short(0, 1);
-	}
+	push @{$queue}, shuffle sort keys %{$faults} if !@{$queue};
 	return shift @{$queue};
 }
 

@@ -11,7 +11,7 @@ use Cwd qw(abs_path);
 use Exporter 'import';
 use File::Basename qw(dirname);
 use IPC::Run;
-use List::Util qw(max sum0);
+use List::Util qw(sum0);
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
@@ -242,8 +242,7 @@ sub wait_for
 #	sessions	how many, else 10
 #	ids			IDs a statement, else 10
 #	sql			another statement, whose first column is the ID
-#	delay		pause of a session between two statements, in ms; in the short form
-#				at least 3, as versions side by side share the machine
+#	delay		pause of a session between two statements, in ms
 #	dbname		database, else "postgres"
 #	connstr		where to connect to instead, as for a pooler
 #	max_wait	the setting, else that of the server: longer where there are to be
@@ -270,7 +269,6 @@ sub start_draw
 	{
 		die "start_draw has no option $name" unless exists $default{$name};
 	}
-	$opts{delay} = full_or_short($opts{delay}, max($opts{delay}, 3));
 	my @args = ('-c', $opts{sessions}, '-n', $opts{ids}, '-d', $opts{delay},
 		'-w', $opts{finish});
 	push @args, '-q', $sql if defined $sql;

@@ -12,7 +12,6 @@ use PostgreSQL::Test::Utils ();
 use Test::More ();
 
 our @EXPORT = qw(
-  full_or_short
   snowflake_node
   start_node
   restart_with_conf
@@ -35,16 +34,6 @@ our @EXPORT = qw(
 # From PostgreSQL 17 on PostgreSQL::Test::Utils catches SIGCHLD, so that a sleep
 # would end early whenever a program that the test has started does.
 INIT { $SIG{CHLD} = 'DEFAULT'; }
-
-# Of two values the one that applies: tests that take long have a short form too,
-# with each fault and each check, but fewer repetitions of them.  The variable
-# SNOWFLAKE_SHORT chooses it; a test run by hand is the full one.
-sub full_or_short
-{
-	my ($full, $short) = @_;
-
-	return $ENV{SNOWFLAKE_SHORT} ? $short : $full;
-}
 
 # A running server with the extension created in the database "postgres".
 # $conf is added to its configuration, %init goes to $node->init().  With
