@@ -51,6 +51,8 @@ make_root() {
 		say "debootstrap could not make a root with $suite"
 		return 1
 	}
+	# what is thrown away need not be on disk
+	as_root tee "$dir/etc/dpkg/dpkg.cfg.d/90throwaway" >/dev/null <<<force-unsafe-io
 	if [ "$suite" = experimental ]; then
 		as_root tee "$dir/etc/apt/sources.list.d/experimental.list" >/dev/null \
 			<<<"deb $mirror experimental main"

@@ -9,8 +9,8 @@
 #
 #   --servers=17,18  also on these server versions, at the same time, each in a
 #                    throwaway root of the Debian release that has it (needs
-#                    root).  With --full the fault tests are dealt out among
-#                    them, in another way at each commit.
+#                    root).  With --full the tests with faults and clients are
+#                    dealt out among them, in another way at each commit.
 #   --packages       also build, install and test the Debian packages
 #   --checks         also compilers, sanitizer, assertions, valgrind (an hour)
 #   --jobs=N         TAP tests at the same time on a server version: 4 if not
@@ -62,9 +62,9 @@ for i in "${!servers[@]}"; do
 	[ "${servers[i]}" != "$pg_major" ] || unset "servers[i]"
 done
 
-# Versions side by side deal the fault tests out: with --share=K/N, as versions
-# elsewhere are told, each N-th is for this one, from the K-th on.  Those not yet
-# released only add to it, since their packages may not install.
+# Versions side by side deal tests out: with --share=K/N, as versions elsewhere are
+# told, each N-th is for this one, from the K-th on.  Those not yet released only
+# add to it, since their packages may not install.
 sharing=1
 for major in "${servers[@]}"; do
 	[ "$(suite_of "$major")" = experimental ] || sharing=$((sharing + 1))
@@ -78,16 +78,12 @@ named=("${tap[@]}")
 if [ ${#tap[@]} -eq 0 ]; then
 	kinds=(t)
 	[ -z "$full" ] || kinds+=(t/faults t/clients)
-	elsewhere='^$'
-	if [ -n "$share" ]; then
-		elsewhere='_(bench|beside|demo)\.pl$'
-	elif [ -n "$full" ]; then
-		kinds+=(t/models t/fuzz)
-	fi
+	[ -z "$full" ] || [ -n "$share" ] || kinds+=(t/models t/fuzz)
 	mine=${share:-$(share_of 0)}
 	mapfile -t tap < <(cd "$repo" && ls -S $(printf '%s/*.pl ' "${kinds[@]}") |
-		grep -vE "$elsewhere" |
-		awk -v k="${mine%/*}" -v n="${mine#*/}" '!/^t\/faults\// || ++i % n == k % n')
+		awk -v elsewhere="$share" -v k="${mine%/*}" -v n="${mine#*/}" '
+			/_(bench|beside|demo)\.pl$/ { if (!elsewhere) print; next }
+			!/^t\/(faults|clients)\// || ++i % n == k % n')
 fi
 wanted() { [[ " ${tap[*]}" == *"_$1.pl"* ]]; }
 
