@@ -494,7 +494,7 @@ sub fill_disk
 
 	open my $fh, '>', $file or die "$file: $!";
 	close $fh;
-	my $many = start_draw($node, sessions => 2, ids => 1, by_statement => 1,
+	my $many = start_draw($node, sessions => 2, ids => 1, delay => 0, by_statement => 1,
 		sql => q(SELECT snowflake_backfill(timestamptz '2022-01-01+00' + random() * interval '4 years')));
 	wait_for(
 		sub {

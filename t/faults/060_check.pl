@@ -399,7 +399,7 @@ like(check($node, 'tables'), qr/^ok\|/, 'and in partitions');
 sql('DELETE FROM pg_subscription_rel; DROP SUBSCRIPTION s; DROP TABLE parts; TRUNCATE t');
 
 # dropped by another session while it is under way, again and again
-my $churn = start_draw($node, sessions => 1, sql =>
+my $churn = start_draw($node, sessions => 1, delay => 0, sql =>
 	'DROP TABLE IF EXISTS gone; CREATE TABLE gone (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO gone SELECT FROM generate_series(1, 9) RETURNING id');
 my $bad = 0;
 with_settings($node, 'snowflake.reserve_window' => '1min');

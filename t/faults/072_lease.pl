@@ -86,7 +86,7 @@ sub number
 sub draw_on
 {
 	my ($server, %opts) = @_;
-	my $draw = start_draw($server->{node}, sessions => 2, delay => 5, %opts);
+	my $draw = start_draw($server->{node}, sessions => 2, delay => 20, %opts);
 
 	push @{ $server->{draws} }, $draw;
 	return $draw;

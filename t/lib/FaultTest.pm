@@ -242,7 +242,8 @@ sub wait_for
 #	sessions	how many, else 10
 #	ids			IDs a statement, else 10
 #	sql			another statement, whose first column is the ID
-#	delay		pause of a session between two statements, in ms
+#	delay		pause of a session between two statements, in ms, else 3: sessions
+#				that do not pause take the processor from all else
 #	dbname		database, else "postgres"
 #	connstr		where to connect to instead, as for a pooler
 #	max_wait	the setting, else that of the server: longer where there are to be
@@ -255,7 +256,7 @@ sub start_draw
 {
 	my ($node, %opts) = @_;
 	my $file = PostgreSQL::Test::Utils::tempdir('draw') . '/draw';
-	my %default = (sessions => 10, ids => 10, delay => 0, finish => 1000);
+	my %default = (sessions => 10, ids => 10, delay => 3, finish => 1000);
 	my $connstr = delete $opts{connstr}
 	  // $node->connstr($opts{dbname} // 'postgres');
 	my $sql = delete $opts{sql};
