@@ -119,7 +119,7 @@ run_tap() {
 		#!/usr/bin/env bash
 		printf '%(%T)T  %s begins\n' -1 "$1" >&9
 		status=0
-		limit=1800
+		limit=1200
 		[ -z "${SNOWFLAKE_FAULT_ROUNDS:-}${SNOWFLAKE_FAULT_NUMBERS:-}${SNOWFLAKE_PATRONI_ROUNDS:-}" ] || limit=0
 		timeout --foreground -k 60 "$limit" perl "$@" 9>&- || status=$?
 		printf '%(%T)T  %s: %d s%s\n' -1 "$1" "$SECONDS" "$([ "$status" -eq 0 ] || echo ', FAILED')" >&9
