@@ -6,6 +6,7 @@ passed=0
 failed=0
 jobs=1
 tap_env=()
+tap_name=tap
 
 # While the output of a job goes to its log, this is for whoever waits.
 exec 9>&1
@@ -16,6 +17,7 @@ exec 9>&1
 # that it ends with all that it started.
 #
 declare -A job_pid
+with_failures=()
 
 now() { printf '%(%T)T' -1; }
 
@@ -31,15 +33,21 @@ begin() {
 	say "$(now)  $what: begun"
 }
 
-# Wait for one, show what it said, and add up what it counted.
+# Show what one said.
+show() {
+	say "# $1"
+	cat "$work/job-$1.log"
+}
+
+# Wait for one, and add up what it counted.  What it said is shown now if all
+# passed, and else by show_failed: whoever keeps a part of a long output keeps
+# the end.
 await() {
-	local what=$1 log=$work/job-$1.log status=0 ended
+	local what=$1 status=0 failed_before=$failed ended
 
 	wait "${job_pid[$what]}" || status=$?
 	unset "job_pid[$what]"
-	say "# $what"
-	cat "$log"
-	ended=$(tail -n 1 "$log")
+	ended=$(tail -n 1 "$work/job-$what.log")
 	if [[ $ended =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
 		passed=$((passed + BASH_REMATCH[1]))
 		failed=$((failed + BASH_REMATCH[2]))
@@ -47,6 +55,17 @@ await() {
 	elif [ "$status" -ne 0 ] || [[ $ended != SKIPPED* ]]; then
 		failed=$((failed + 1))
 	fi
+	if [ "$failed" -eq "$failed_before" ]; then
+		show "$what"
+	else
+		with_failures+=("$what")
+	fi
+}
+
+show_failed() {
+	local what
+
+	for what in "${with_failures[@]}"; do show "$what"; done
 }
 
 # End all that still run.
@@ -106,49 +125,58 @@ run_suites() {
 }
 
 # TAP tests, by their paths, with the further environment tap_env; $jobs at a
-# time.  One that hangs is ended; the longest takes a few minutes.  Standard
-# output says which begins and ends, while they run, and then what failed and how
-# many IDs were drawn.
+# time.  One that hangs is ended; the longest takes a few minutes.  (The model
+# checker has limits of its own.)  Standard output says which begins and ends,
+# while they run, and then what failed and how many IDs were drawn.
 run_tap() {
-	local status=0
+	local status=0 files=$work/$tap_name
 
 	# Servers are killed, and not all are started again: what they share stays in
 	# their data directories.
-	echo "dynamic_shared_memory_type = mmap" | as_user tee "$work/tap.conf" >/dev/null
-	as_user tee "$work/tap-run" >/dev/null <<-'WRAPPER'
+	echo "dynamic_shared_memory_type = mmap" | as_user tee "$files.conf" >/dev/null
+	as_user tee "$files-run" >/dev/null <<-'WRAPPER'
 		#!/usr/bin/env bash
 		printf '%(%T)T  %s begins\n' -1 "$1" >&9
 		status=0
 		limit=1200
+		[[ $1 != t/models/* ]] || limit=0
 		[ -z "${SNOWFLAKE_FAULT_ROUNDS:-}${SNOWFLAKE_FAULT_NUMBERS:-}${SNOWFLAKE_PATRONI_ROUNDS:-}" ] || limit=0
 		timeout --foreground -k 60 "$limit" perl "$@" 9>&- || status=$?
 		printf '%(%T)T  %s: %d s%s\n' -1 "$1" "$SECONDS" "$([ "$status" -eq 0 ] || echo ', FAILED')" >&9
 		exit "$status"
 	WRAPPER
-	as_user chmod +x "$work/tap-run"
+	as_user chmod +x "$files-run"
 	(cd "$source" && as_user env PATH="$bin:$PATH" TMPDIR="$work" TESTDIR="$work" \
 		TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" \
-		PG_REGRESS="$pgxs/src/test/regress/pg_regress" TEMP_CONFIG="$work/tap.conf" \
+		PG_REGRESS="$pgxs/src/test/regress/pg_regress" TEMP_CONFIG="$files.conf" \
 		PERL5LIB="$pgxs/src/test/perl:t/lib" "${tap_env[@]}" \
-		prove -v --timer -j "$jobs" --exec "$work/tap-run" "$@") >"$work/tap.log" 2>&1 || status=$?
-	perl -ne '$test = $1 if /^\[[\d:]+\] (\S+) \.+/; s/^ *#/$test:/ and print if /^ *# \d+ (IDs|numbers) drawn/' "$work/tap.log"
+		prove -v --timer -j "$jobs" --exec "$files-run" "$@") >"$files.log" 2>&1 || status=$?
+	perl -ne '$test = $1 if /^\[[\d:]+\] (\S+) \.+/; s/^ *#/$test:/ and print if /^ *# \d+ (IDs|numbers) drawn/' "$files.log"
 	[ "$status" -eq 0 ] || {
-		grep -A 12 '^ *not ok' "$work/tap.log" || true
-		sed -n '/^Test Summary Report/,$p' "$work/tap.log"
+		grep -A 12 '^ *not ok' "$files.log" || true
+		sed -n '/^Test Summary Report/,$p' "$files.log"
 		# what was found in place of what, and what a test that died said last
-		sed -n 's|^[^ ]*/\([^ /]*\)\.pl  *(Wstat: .*|\1|p' "$work/tap.log" | while read -r test; do
+		sed -n 's|^[^ ]*/\([^ /]*\)\.pl  *(Wstat: .*|\1|p' "$files.log" | while read -r test; do
 			log=$work/tmp_check/log/regress_log_$test
 			say "## failures in $test.pl's log, and its end"
 			grep -A 9 '#   Failed test' "$log" 2>/dev/null | head -n 100 || true
 			tail -n 20 "$log" 2>/dev/null || true
 		done
 	}
-	count "$work/tap.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
+	count "$files.log" '^ok [0-9]+( - |$)' '^not ok ' "$status"
 }
 
 run_tap_alone() {
 	run_tap "$@"
 	say "$passed passed, $failed failed"
+}
+
+# The models need no server, and both processors for minutes: beside the rest,
+# with what it leaves.
+run_models() {
+	renice -n 10 "$BASHPID" >/dev/null
+	tap_name=models
+	run_tap_alone "$@"
 }
 
 # End the servers of tests that were ended.  They work in their data directories.

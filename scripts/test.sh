@@ -75,17 +75,21 @@ share_of() { say "$((($1 + turn) % sharing + 1))/$sharing"; }
 # The TAP tests to run, in a variable of their own since what was named goes on
 # to other versions as it is: the largest files first, as they take longest.
 named=("${tap[@]}")
+models=()
 if [ ${#tap[@]} -eq 0 ]; then
 	kinds=(t)
 	[ -z "$full" ] || kinds+=(t/faults t/clients)
-	[ -z "$full" ] || [ -n "$share" ] || kinds+=(t/models t/fuzz)
+	[ -z "$full" ] || [ -n "$share" ] || {
+		kinds+=(t/fuzz)
+		mapfile -t models < <(cd "$repo" && ls t/models/*.pl)
+	}
 	mine=${share:-$(share_of 0)}
 	mapfile -t tap < <(cd "$repo" && ls -S $(printf '%s/*.pl ' "${kinds[@]}") |
 		awk -v elsewhere="$share" -v k="${mine%/*}" -v n="${mine#*/}" '
 			/_(bench|beside|demo)\.pl$/ { if (!elsewhere) print; next }
 			!/^t\/(faults|clients)\// || ++i % n == k % n')
 fi
-wanted() { [[ " ${tap[*]}" == *"_$1.pl"* ]]; }
+wanted() { [[ " ${tap[*]} ${models[*]}" == *"_$1.pl"* ]]; }
 
 # What the tests need.  What is done beside needs debootstrap and git, and
 # cannot wait for apt's lock.
@@ -207,11 +211,16 @@ fi
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" SNOWFLAKE_PATRONI="$patroni"
 	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package")
 begin 'TAP tests' run_tap_alone "${tap[@]}"
+[ ${#models[@]} -eq 0 ] || {
+	begin models run_models "${models[@]}"
+	beside+=(models)
+}
 
 finished=()
 [ ${#named[@]} -gt 0 ] || finished+=('pg_regress and isolation')
 for what in "${finished[@]}" 'TAP tests' "${beside[@]}"; do
 	await "$what"
 done
+show_failed
 say "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
