@@ -126,7 +126,7 @@ run_suites() {
 
 # TAP tests, by their paths, with the further environment tap_env; $jobs at a
 # time.  One that hangs is ended, in time for CI to say so: the longest takes a few
-# minutes, and eight times that beside five other server versions.  (The model
+# minutes, and up to eight times that beside other server versions.  (The model
 # checker has limits of its own.)  Standard output says which begins and ends,
 # while they run, and then what failed and how many IDs were drawn.
 run_tap() {
