@@ -343,11 +343,14 @@ END
 	$? = $status;
 }
 
+# Its leader last: a member that is stopped while it is being promoted hangs.
 sub stop_cluster
 {
 	my ($cluster) = @_;
+	my ($leader) = grep { asks($cluster, $_, 'primary') == 200 } members($cluster);
+	my @others = grep { $_ ne ($leader // '') } members($cluster);
 
-	stop_process($_->{patroni}) foreach values %{ $cluster->{members} };
+	stop_process($cluster->{members}{$_}{patroni}) foreach @others, $leader // ();
 	stop_process($cluster->{etcd});
 	return;
 }
