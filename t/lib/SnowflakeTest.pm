@@ -70,7 +70,8 @@ sub start_node
 }
 
 # What gives a program a clock that a file sets.  It reads the file at each look at
-# the clock; all other clocks are left alone.
+# the clock; all other clocks are left alone.  Where libfaketime can do without its
+# semaphore (0.9.12) it does: a new process may wait for that forever.
 sub clock_env
 {
 	my ($file) = @_;
@@ -83,6 +84,7 @@ sub clock_env
 		LD_PRELOAD => join(' ', $library, $ENV{LD_PRELOAD} // ()),
 		FAKETIME_TIMESTAMP_FILE => $file,
 		FAKETIME_NO_CACHE => 1,
+		FAKETIME_DISABLE_SHM => 1,
 		FAKETIME_DONT_FAKE_MONOTONIC => 1,
 		NO_FAKE_STAT => 1);
 }
