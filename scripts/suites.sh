@@ -125,10 +125,10 @@ run_suites() {
 }
 
 # TAP tests, by their paths, with the further environment tap_env; $jobs at a
-# time.  One that hangs is ended, in time for CI to say so: the longest takes a few
-# minutes, and up to eight times that beside other server versions.  (The model
-# checker has limits of its own.)  Standard output says which begins and ends,
-# while they run, and then what failed and how many IDs were drawn.
+# time.  One that hangs is ended: the longest takes a few minutes, and up to eight
+# times that beside other server versions.  (The model checker has limits of its
+# own.)  Standard output says which begins and ends, while they run, and then what
+# failed and how many IDs were drawn.
 run_tap() {
 	local status=0 files=$work/$tap_name
 

@@ -435,14 +435,15 @@ $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 ok(await_pointer($node), 'where the mark is, can be seen in all databases');
 go_on_with("snowflake.database = '$longest'\nsnowflake.max_wait = '100ms'");
 
-# what this worker met, and not the other one, whose last_error may be shown
-foreach (1 .. 100)
-{
-	$error = error_of('SELECT snowflake_nextval()');
-	last if $error =~ /It could not connect/;
-}
+# either worker is the one whose last_error is shown; this is the mark writer's
+ok( $node->poll_query_until(
+		'postgres', "SELECT last_error LIKE '%could not connect%' FROM pg_stat_snowflake"),
+	'the worker finds no such database');
+ok( $node->poll_query_until(
+		'postgres', q(SELECT detail LIKE '%could not connect%' FROM snowflake_check() WHERE "check" = 'mark')),
+	'and the check says so');
 like(
-	$error,
+	error_of('SELECT snowflake_nextval()'),
 	qr/ERROR:  55000: .*\nDETAIL:  .* failed in database "$longest": It could not connect\. Waited for "snowflake.max_wait", 100 ms\./,
 	'no such database, no IDs');
 $node->safe_psql('postgres', 'CREATE DATABASE home');

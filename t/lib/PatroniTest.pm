@@ -347,10 +347,9 @@ END
 sub stop_cluster
 {
 	my ($cluster) = @_;
-	my ($leader) = grep { asks($cluster, $_, 'primary') == 200 } members($cluster);
-	my @others = grep { $_ ne ($leader // '') } members($cluster);
+	my $leader = promoted($cluster);
 
-	stop_process($cluster->{members}{$_}{patroni}) foreach @others, $leader // ();
+	stop_process($cluster->{members}{$_}{patroni}) foreach (grep { $_ ne $leader } members($cluster)), $leader;
 	stop_process($cluster->{etcd});
 	return;
 }

@@ -71,7 +71,7 @@ sub start_node
 
 # What gives a program a clock that a file sets.  It reads the file at each look at
 # the clock; all other clocks are left alone.  Where libfaketime can do without its
-# semaphore (0.9.12) it does: a new process may wait for that forever.
+# semaphore (after 0.9.10) it does: a new process may wait for that forever.
 sub clock_env
 {
 	my ($file) = @_;
