@@ -81,7 +81,13 @@ OBJS = \
 	src/worker.o
 
 EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
-DATA = $(wildcard install/*.sql)
+
+# Install scripts of released versions are committed whole.  That of the version
+# under way is put together from files of one subject each, in this order.
+SUBJECTS = drawing reading periods partitions convert segments keys dump statistics running
+EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
+DATA = $(wildcard $(srcdir)/install/*--*.sql)
+DATA_built = $(filter-out $(notdir $(DATA)), $(EXTENSION:%=%--$(EXTVERSION).sql))
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
@@ -91,21 +97,33 @@ ISOLATION = sessions segment_race key_formats
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 
-EXTRA_CLEAN = fuzz
+EXTRA_CLEAN = fuzz $(OBJS:.o=.d)
 
 # What the library says of itself is the version of its script.
+PG_CFLAGS = -MMD -MP
 PG_CPPFLAGS = -I$(libpq_srcdir) \
-	-DSNOWFLAKE_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" snowflake.control)"'
+	-DSNOWFLAKE_VERSION='"$(EXTVERSION)"'
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
+snowflake--$(EXTVERSION).sql: $(SUBJECTS:%=install/%.sql)
+$(filter-out snowflake--%, $(DATA_built)): %--$(EXTVERSION).sql: install/%.sql
+
+$(DATA_built):
+	@echo "install/*.sql -> $@"
+	@{ printf '%s\n' '/* $@ */' '' \
+		'-- complain if script is sourced in psql, rather than via CREATE EXTENSION' \
+		'\echo Use "CREATE EXTENSION $(@:%--$(EXTVERSION).sql=%)" to load this file. \quit'; \
+		for file in $^; do echo; cat $$file; done; } >$@
+
 # What the TAP tests share
 PROVE_FLAGS += -I t/lib
 
-# Headers are not in PGXS's own dependencies.
-$(OBJS): $(wildcard src/*.h)
+# Which headers an object is made of, the compiler writes beside it.
+-include $(OBJS:.o=.d)
+$(OBJS:.o=.bc): %.bc: %.o
 src/check.o: snowflake.control
 
 # What is pure C, for libFuzzer.  Not position independent: at some addresses

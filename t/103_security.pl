@@ -386,7 +386,7 @@ WHERE c.relrowsecurity OR c.relforcerowsecurity
 SQL
 foreach my $extension (@extensions)
 {
-	unlike(slurp_file("install/$extension--1.0.sql"), qr/\bOR\s+REPLACE\b|\bIF\s+NOT\s+EXISTS\b/i,
+	unlike(slurp_file("$extension--1.0.sql"), qr/\bOR\s+REPLACE\b|\bIF\s+NOT\s+EXISTS\b/i,
 		"$extension: the script takes nothing over that is there");
 }
 

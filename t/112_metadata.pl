@@ -71,7 +71,6 @@ is_deeply([ sort keys %{ $meta->{provides} } ],
 	\@controls, 'there is a control file for each extension');
 is(found('Makefile', qr/^EXTENSION = (.*)$/m),
 	"@controls", 'and all are in the Makefile');
-is(found('Makefile', qr/^DATA = (.*)$/m), '$(wildcard install/*.sql)', 'and all scripts');
 foreach my $name (@controls)
 {
 	my $provided = $meta->{provides}{$name};
@@ -83,7 +82,6 @@ foreach my $name (@controls)
 	# PostgreSQL's own versions may do without the last part.
 	is($provided->{version}, $version =~ /\A\d+\.\d+\z/ ? "$version.0" : $version,
 		"$name: it is that of the control file");
-	is($provided->{file}, "install/$name--$version.sql", "$name: install script");
 	ok(-f "$top/$provided->{$_}", "$name: $provided->{$_} is there")
 	  foreach qw(file docfile);
 	ok(length $provided->{abstract}, "$name: abstract");

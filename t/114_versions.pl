@@ -38,10 +38,12 @@ sub build_next
 		my $control = slurp_file("$source/$extension.control");
 
 		put_file("$source/$extension.control", $control =~ s/^(default_version = ).*/$1'$new'/mr);
-		put_file("$source/install/$extension--$new.sql", slurp_file("$source/install/$extension--$old.sql") . $sql);
+		my $script = $extension eq 'snowflake' ? 'running' : $extension;
+
+		put_file("$source/install/$script.sql", slurp_file("$source/install/$script.sql") . $sql);
 		put_file("$source/install/$extension--$old--$new.sql", $sql);
 	}
-	system_or_bail('make', '-s', '-C', $source, 'with_llvm=no', 'snowflake.so');
+	system_or_bail('make', '-s', '-C', $source, 'with_llvm=no');
 	return $source;
 }
 
@@ -50,7 +52,7 @@ sub install_next
 {
 	my ($source, $tree) = @_;
 
-	put_file("$tree->{extdir}/" . basename($_), slurp_file($_)) foreach glob "$source/install/*.sql $source/*.control";
+	put_file("$tree->{extdir}/" . basename($_), slurp_file($_)) foreach glob "$source/*.sql $source/install/*--*.sql $source/*.control";
 	unlink "$tree->{libdir}/snowflake.so";
 	system_or_bail('cp', "$source/snowflake.so", "$tree->{libdir}/snowflake.so");
 	return;

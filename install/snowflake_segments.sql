@@ -1,8 +1,3 @@
-/* snowflake_segments--1.0.sql */
-
--- complain if script is sourced in psql, rather than via CREATE EXTENSION
-\echo Use "CREATE EXTENSION snowflake_segments" to load this file. \quit
-
 --
 -- Segments: spans of the number line, each given to one server, which gives
 -- the numbers out one by one.

@@ -1,8 +1,3 @@
-/* snowflake_home--1.0.sql */
-
--- complain if script is sourced in psql, rather than via CREATE EXTENSION
-\echo Use "CREATE EXTENSION snowflake_home" to load this file. \quit
-
 --
 -- Made and written by the background workers of snowflake, and by nobody else.
 -- An extension of its own, so that it neither depends on whether the home

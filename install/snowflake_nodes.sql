@@ -1,8 +1,3 @@
-/* snowflake_nodes--1.0.sql */
-
--- complain if script is sourced in psql, rather than via CREATE EXTENSION
-\echo Use "CREATE EXTENSION snowflake_nodes" to load this file. \quit
-
 --
 -- Leases of node numbers, for the servers whose setting snowflake.registry
 -- names this database.

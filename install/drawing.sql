@@ -1,0 +1,107 @@
+--
+-- Drawing
+--
+
+-- The first function: where the library is another extension's, say so.
+DO $do$
+BEGIN
+    CREATE FUNCTION snowflake_nextval()
+    RETURNS bigint
+    AS 'MODULE_PATHNAME', 'snowflake_next'
+    LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+EXCEPTION
+    WHEN undefined_function THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'object_not_in_prerequisite_state',
+            MESSAGE = 'the library "MODULE_PATHNAME" is not that of this extension "snowflake"',
+            DETAIL = SQLERRM,
+            HINT = 'It is that of another extension of the same name, such as pgEdge''s. Remove the package it came with, install this one again, and restart the server.';
+END
+$do$;
+
+COMMENT ON FUNCTION snowflake_nextval() IS
+'draw a snowflake ID: unique, and above every ID that this session drew before';
+
+CREATE FUNCTION snowflake_copy_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'snowflake_copy_support'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_copy_support(internal) IS
+'planner support: lets COPY write rows in groups where it leaves out the key';
+
+ALTER FUNCTION snowflake_nextval() SUPPORT snowflake_copy_support;
+
+-- Only the support function can make its argument.  The server asks for the
+-- right to execute it when COPY begins, so everybody has it.
+CREATE FUNCTION snowflake_copy_nextval(internal)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_copy_nextval'
+LANGUAGE C STABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS
+'what COPY calls in place of snowflake_nextval(); cannot be called by name';
+
+CREATE FUNCTION snowflake_nextval(count integer)
+RETURNS SETOF bigint
+AS 'MODULE_PATHNAME', 'snowflake_nextval_count'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_nextval(integer) IS
+'draw a number of snowflake IDs, in ascending order';
+
+-- what it returns is known only to the backend itself, like currval()
+CREATE FUNCTION snowflake_currval()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_current'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION snowflake_currval() IS
+'the last snowflake ID that this session drew';
+
+-- STABLE and not IMMUTABLE, here and below, where the result depends on
+-- snowflake.epoch and snowflake.layout.  Where the library is preloaded, these
+-- are fixed while a server runs, so the planner may evaluate the calls all the
+-- same; it learns so from the support function.
+CREATE FUNCTION snowflake_settings_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'snowflake_settings_support'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_settings_support(internal) IS
+'planner support: evaluate calls with constant arguments when planned';
+
+CREATE FUNCTION snowflake_compose(
+    ts timestamptz,
+    node integer,
+    worker integer,
+    sequence integer)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_compose'
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
+
+COMMENT ON FUNCTION snowflake_compose(timestamptz, integer, integer, integer) IS
+'put a snowflake ID together from its fields, the inverse of snowflake_parse';
+
+CREATE FUNCTION snowflake_id(
+    ts timestamptz,
+    discriminator bigint)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_id'
+LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_settings_support;
+
+COMMENT ON FUNCTION snowflake_id(timestamptz, bigint) IS
+'put a snowflake ID together from a time and the caller''s own key in place of all other fields; the same for the same arguments';
+
+CREATE FUNCTION snowflake_backfill(ts timestamptz)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_backfill'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION snowflake_backfill(timestamptz) IS
+'draw a snowflake ID of a time in the past, to load history: unique, also beside the IDs that were drawn at that time';
+
+-- there are few in each time unit, and they are used up for all databases
+REVOKE ALL ON FUNCTION snowflake_backfill(timestamptz) FROM PUBLIC;
