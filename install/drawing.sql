@@ -22,6 +22,18 @@ $do$;
 COMMENT ON FUNCTION snowflake_nextval() IS
 'draw a snowflake ID: unique, and above every ID that this session drew before';
 
+--
+-- What is not for people: tables, and functions that others are made of.  In a
+-- schema of the extension's own, so that tools that look at an application's
+-- schema do not meet it.
+--
+CREATE SCHEMA snowflake_catalog;
+
+COMMENT ON SCHEMA snowflake_catalog IS
+'internal objects of the extension snowflake';
+
+GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
+
 CREATE FUNCTION snowflake_copy_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'snowflake_copy_support'
