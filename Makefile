@@ -12,11 +12,11 @@ OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c)))
 
 EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
 
-# Install scripts of released versions are committed whole.  That of the version
-# under way is put together from files of one subject each, in this order.
+# Install scripts of released versions are committed whole.  Those of the version
+# under way are put together from files of one subject each, in this order.
 SUBJECTS = drawing reading periods partitions convert segments keys dump statistics running
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
-DATA = $(wildcard $(srcdir)/install/*--*.sql)
+DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/install/*--*.sql))
 DATA_built = $(filter-out $(notdir $(DATA)), $(EXTENSION:%=%--$(EXTVERSION).sql))
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
@@ -55,6 +55,12 @@ PROVE_FLAGS += -I t/lib
 -include $(OBJS:.o=.d)
 $(OBJS:.o=.bc): %.bc: %.o
 src/check.o: snowflake.control
+
+# Objects go into a folder, which a build elsewhere than here (VPATH) has to make;
+# its whole path, as else the one here would be found.
+$(OBJS): | $(CURDIR)/src
+$(CURDIR)/src:
+	mkdir $@
 
 # What is pure C, for libFuzzer.  Not position independent: at some addresses
 # that Linux may choose, the address sanitizer of clang before 17 cannot start.
