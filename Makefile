@@ -27,7 +27,8 @@ ISOLATION = sessions segment_race key_formats
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 
-EXTRA_CLEAN = fuzz $(OBJS:.o=.d)
+# also of files that are gone, and of other versions
+EXTRA_CLEAN = fuzz src/*.[do] src/*.bc snowflake*--*.sql
 
 # What the library says of itself is the version of its script.
 PG_CFLAGS = -MMD -MP
