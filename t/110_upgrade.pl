@@ -9,8 +9,7 @@
 use strict;
 use warnings;
 
-use Cwd qw(abs_path);
-use File::Basename qw(basename dirname);
+use File::Basename qw(basename);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -23,10 +22,6 @@ my $node = tree_node('upgrade', $tree);
 my @extensions =
   map { basename($_, '.control') } sort glob "$tree->{extdir}/snowflake*.control";
 my $databases = 0;
-
-# Install scripts of released versions, which are not installed any more
-put_file("$tree->{extdir}/" . basename($_), slurp_file($_))
-  foreach glob dirname(abs_path(__FILE__)) . '/versions/*.sql';
 
 $node->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'snowflake'
