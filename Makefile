@@ -12,11 +12,13 @@ OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c)))
 
 EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
 
-# Install scripts of released versions are committed whole.  Those of the version
-# under way are put together from files of one subject each, in this order.
+# Install scripts of released versions are committed whole, and installed as long
+# as they are of this version.  Those of a version under way are put together from
+# files of one subject each, in this order.
 SUBJECTS = drawing reading periods partitions convert segments keys dump statistics running
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
-DATA = $(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/install/*--*.sql))
+DATA = $(patsubst $(srcdir)/%,%,$(sort $(wildcard \
+	$(srcdir)/install/*--*--*.sql $(srcdir)/install/*--$(EXTVERSION).sql)))
 DATA_built = $(filter-out $(notdir $(DATA)), $(EXTENSION:%=%--$(EXTVERSION).sql))
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 

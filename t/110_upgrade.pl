@@ -9,7 +9,8 @@
 use strict;
 use warnings;
 
-use File::Basename qw(basename);
+use Cwd qw(abs_path);
+use File::Basename qw(basename dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -22,6 +23,14 @@ my $node = tree_node('upgrade', $tree);
 my @extensions =
   map { basename($_, '.control') } sort glob "$tree->{extdir}/snowflake*.control";
 my $databases = 0;
+
+# Install scripts of older versions, which are not installed any more
+foreach my $script (glob dirname(dirname(abs_path(__FILE__))) . '/install/*--*.sql')
+{
+	my $there = "$tree->{extdir}/" . basename($script);
+
+	put_file($there, slurp_file($script)) if !-e $there;
+}
 
 $node->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'snowflake'
