@@ -30,7 +30,7 @@ ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 
 # also of files that are gone, and of other versions
-EXTRA_CLEAN = fuzz src/*.[do] src/*.bc snowflake*--*.sql
+EXTRA_CLEAN = fuzz src/*.[do] src/*.bc src/*.gc* *.gcov snowflake*--*.sql
 
 # What the library says of itself is the version of its script.
 PG_CFLAGS = -MMD -MP

@@ -491,7 +491,7 @@ is(check($node, 'other_extension'), $nothing, 'no other extension');
 	$other->start;
 	$other->safe_psql('postgres', 'CREATE EXTENSION snowflake');
 	is(check($other, 'other_extension'), $nothing, 'nor in another server tree');
-	put_file("$tree->{extdir}/snowflake--1.0--2.4.sql", '');
+	put_file("$tree->{extdir}/snowflake--2.4.sql", '');
 	is(check($other, 'other_extension'),
 		'warning|There are scripts of an extension of the same name, or of other versions of this one: 2.4. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.',
 		'its scripts');
