@@ -33,7 +33,7 @@ use Page;
 use SnowflakeTest;
 
 # Lines of a page, at most
-my %longest = ('README.md' => 220, 'CONTRIBUTING.md' => 150);
+my %longest = ('README.md' => 220, 'CONTRIBUTING.md' => 170);
 my $longest = 300;
 
 # What examples are left out with
