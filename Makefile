@@ -7,86 +7,18 @@
 #   make dist                      the last commit as an archive for PGXN
 
 MODULE_big = snowflake
-OBJS = \
-	src/alarm.o \
-	src/backfill.o \
-	src/check.o \
-	src/check_replication.o \
-	src/check_rows.o \
-	src/check_segments.o \
-	src/check_standby.o \
-	src/check_tables.o \
-	src/citus.o \
-	src/clock.o \
-	src/clock_steps.o \
-	src/codec.o \
-	src/codec_funcs.o \
-	src/compose_funcs.o \
-	src/convert.o \
-	src/convert_check.o \
-	src/convert_columns.o \
-	src/convert_cost.o \
-	src/convert_ids.o \
-	src/convert_plan.o \
-	src/convert_refuse.o \
-	src/convert_run.o \
-	src/copy_default.o \
-	src/ddl.o \
-	src/dialect.o \
-	src/explain.o \
-	src/generator.o \
-	src/generator_funcs.o \
-	src/home.o \
-	src/home_guard.o \
-	src/instance.o \
-	src/key.o \
-	src/key_formats.o \
-	src/key_funcs.o \
-	src/layout.o \
-	src/layout_funcs.o \
-	src/lease.o \
-	src/lease_fetch.o \
-	src/lifetime.o \
-	src/mark.o \
-	src/mark_funcs.o \
-	src/mark_writer.o \
-	src/module.o \
-	src/parse.o \
-	src/partition_bounds.o \
-	src/partition_steps.o \
-	src/partitions.o \
-	src/pgedge.o \
-	src/preload.o \
-	src/progress.o \
-	src/ranges.o \
-	src/ranges_support.o \
-	src/record.o \
-	src/registry_link.o \
-	src/segment.o \
-	src/segment_command.o \
-	src/segment_fetch.o \
-	src/segment_funcs.o \
-	src/segment_home.o \
-	src/segment_keep.o \
-	src/segment_registry.o \
-	src/segment_request.o \
-	src/services.o \
-	src/settings.o \
-	src/settings_file.o \
-	src/shmem.o \
-	src/slots.o \
-	src/stats.o \
-	src/utf8.o \
-	src/waits.o \
-	src/worker.o
+# All of src/, sorted, as the order of linking must not be that of a folder
+OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c)))
 
 EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
 
-# Install scripts of released versions are committed whole.  That of the version
-# under way is put together from files of one subject each, in this order.
+# Install scripts of released versions are committed whole, and installed as long
+# as they are of this version.  Those of a version under way are put together from
+# files of one subject each, in this order.
 SUBJECTS = drawing reading periods partitions convert segments keys dump statistics running
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
-DATA = $(wildcard $(srcdir)/install/*--*.sql)
+DATA = $(patsubst $(srcdir)/%,%,$(sort $(wildcard \
+	$(srcdir)/install/*--*--*.sql $(srcdir)/install/*--$(EXTVERSION).sql)))
 DATA_built = $(filter-out $(notdir $(DATA)), $(EXTENSION:%=%--$(EXTVERSION).sql))
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
@@ -97,7 +29,8 @@ ISOLATION = sessions segment_race key_formats
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 
-EXTRA_CLEAN = fuzz $(OBJS:.o=.d)
+# also of files that are gone, and of other versions
+EXTRA_CLEAN = fuzz src/*.[do] src/*.bc src/*.gc* *.gcov snowflake*--*.sql
 
 # What the library says of itself is the version of its script.
 PG_CFLAGS = -MMD -MP
@@ -125,6 +58,12 @@ PROVE_FLAGS += -I t/lib
 -include $(OBJS:.o=.d)
 $(OBJS:.o=.bc): %.bc: %.o
 src/check.o: snowflake.control
+
+# Objects go into a folder, which a build elsewhere than here (VPATH) has to make;
+# its whole path, as else the one here would be found.
+$(OBJS): | $(CURDIR)/src
+$(CURDIR)/src:
+	mkdir $@
 
 # What is pure C, for libFuzzer.  Not position independent: at some addresses
 # that Linux may choose, the address sanitizer of clang before 17 cannot start.

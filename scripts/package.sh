@@ -78,7 +78,9 @@ unpack_archive() {
 			cd /build/repo
 			make -s dist
 			unzip -q snowflake-*.zip -d ..
-			mv ../snowflake-*/ ../snowflake'
+			mv ../snowflake-*/ ../snowflake
+			cd ../snowflake
+			ls $(sed -nE "s/^ *\"(docfile|file)\": \"(.*)\",$/\2/p" META.json)'
 }
 
 # For the server versions of this release, and without running the tests

@@ -16,8 +16,8 @@ $$;
 -- whether the clock of this machine is kept right, and was set, is not ours to say
 SELECT "check", CASE WHEN "check" NOT IN ('time_sync', 'steps') THEN status END AS status,
        CASE WHEN "check" NOT IN ('time_sync', 'steps') THEN
-         regexp_replace(regexp_replace(detail, '(shows|left:|up to) \d[-0-9:.+ ]*', '\1 ...', 'g'),
-                        '\d+ ms (ahead of|behind)', '... ms from') END AS detail
+         regexp_replace(regexp_replace(regexp_replace(detail, '(shows|left:|up to) \d[-0-9:.+ ]*', '\1 ...', 'g'),
+                        '\d+ ms (ahead of|behind)', '... ms from'), 'version [\d.]+', 'version ...') END AS detail
 FROM snowflake_check();
 
 -- rows like any others
@@ -233,9 +233,11 @@ TRUNCATE t;
 --
 -- The extension, and others
 --
+BEGIN;
 UPDATE pg_extension SET extversion = '0.9' WHERE extname = 'snowflake';
-SELECT * FROM snowflake_check() WHERE "check" = 'extension';
-UPDATE pg_extension SET extversion = '1.0' WHERE extname = 'snowflake';
+SELECT status, regexp_replace(detail, 'library of version [\d.]+\. ', 'library of version ... ') AS detail
+FROM snowflake_check() WHERE "check" = 'extension';
+ROLLBACK;
 
 -- without the rest of it
 BEGIN;

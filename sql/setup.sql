@@ -9,12 +9,14 @@ WHERE refclassid = 'pg_extension'::regclass
   AND deptype = 'e' AND classid <> 'pg_type'::regclass
   AND obj_description(objid, classid::regclass::name) IS NULL;
 
--- labels: s stable, v volatile; parallel s safe, r restricted
+-- functions can run in parallel workers, give NULL for NULL, and are STABLE or
+-- VOLATILE, but for these: i immutable; parallel r restricted, u unsafe
 SELECT p.oid::regprocedure AS function, provolatile, proparallel, proisstrict
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
   AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake')
-ORDER BY 1;
+  AND (provolatile = 'i' OR proparallel <> 's' OR NOT proisstrict)
+ORDER BY p.oid::regprocedure::text COLLATE "C";
 
 -- each column of a view, and of the table that users change, has a comment
 SELECT a.attrelid::regclass AS relation, a.attname

@@ -24,9 +24,13 @@ my @extensions =
   map { basename($_, '.control') } sort glob "$tree->{extdir}/snowflake*.control";
 my $databases = 0;
 
-# Install scripts of released versions, which are not installed any more
-put_file("$tree->{extdir}/" . basename($_), slurp_file($_))
-  foreach glob dirname(abs_path(__FILE__)) . '/versions/*.sql';
+# Install scripts of older versions, which are not installed any more
+foreach my $script (glob dirname(dirname(abs_path(__FILE__))) . '/install/*--*.sql')
+{
+	my $there = "$tree->{extdir}/" . basename($script);
+
+	put_file($there, slurp_file($script)) if !-e $there;
+}
 
 $node->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'snowflake'

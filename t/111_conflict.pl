@@ -35,7 +35,7 @@ mkdir "$ours/lib";
 mkdir "$other/lib";
 move("$libdir/snowflake.so", "$ours/lib/snowflake.so") or die $!;
 move("$extdir/$_", "$ours/$_") or die "$_: $!"
-  foreach qw(snowflake.control snowflake--1.0.sql);
+  foreach 'snowflake.control', map { basename($_) } glob "$extdir/snowflake--*.sql";
 move(
 	compile(
 		$node, 'other.c', '-Wno-unused-parameter', '-shared',

@@ -82,25 +82,45 @@ foreach my $name (@controls)
 	# PostgreSQL's own versions may do without the last part.
 	is($provided->{version}, $version =~ /\A\d+\.\d+\z/ ? "$version.0" : $version,
 		"$name: it is that of the control file");
-	ok(-f "$top/$provided->{$_}", "$name: $provided->{$_} is there")
+
+	# in the archive too, which has nothing that make builds
+	ok(-f "$top/$provided->{$_}" && $provided->{$_} !~ /^[^\/]*--/, "$name: $provided->{$_} is there")
 	  foreach qw(file docfile);
+	is($version, found('snowflake.control', qr/^default_version = '(.*)'$/m), "$name: one version for all");
 	ok(length $provided->{abstract}, "$name: abstract");
 }
 
 #
-# Scripts that were released, here or where they go once there are newer ones, stay
-# as they were.
+# The subjects of the install scripts: each file is of one, or of an extension.
 #
-foreach my $sums (glob "$top/t/versions/*.sha256")
-{
-	foreach (split /\n/, slurp_file($sums))
-	{
-		my ($sum, $name) = split;
-		my ($script) = grep { -f } "$top/install/$name", "$top/t/versions/$name";
+my @subjects = split / /, found('Makefile', qr/^SUBJECTS = (.*)$/m);
+my @scripts = map { basename($_) } sort glob "$top/install/*--*.sql";
+my %is_script = map { $_ => 1 } @scripts;
+is_deeply(
+	[ sort map { basename($_, '.sql') } grep { !/--/ } glob "$top/install/*.sql" ],
+	[ sort @subjects, grep { $_ ne 'snowflake' } @controls ],
+	'each file of install/ is in the Makefile, once');
 
-		is(Digest::SHA->new(256)->addfile($script // die "$name is missing")->hexdigest, $sum, "$name is as it was released");
+#
+# A version is released once its scripts are in install/ as a whole.  They stay as
+# they were, and so do their parts, until there is a next version.
+#
+my %sum = map { reverse split } grep { !/^#/ } split /\n/, file('t/released.sha256');
+foreach my $script (@scripts)
+{
+	my ($name, $version) = $script =~ /^(\w+)--(?:.*--)?(.*)\.sql$/;
+
+	next unless $is_script{"$name--$version.sql"};
+	is(Digest::SHA->new(256)->addfile("$top/install/$script")->hexdigest, $sum{$script} // "a line in t/released.sha256",
+		"$script is as it was released");
+	next unless $script eq "$name--" . found("$name.control", qr/^default_version = '(.*)'$/m) . '.sql';
+	foreach my $part ($name eq 'snowflake' ? @subjects : $name)
+	{
+		cmp_ok(index(file("install/$script"), file("install/$part.sql")), '>', 0,
+			"$part.sql is as released in $script: what is new needs a next version");
 	}
 }
+is_deeply([ grep { !$is_script{$_} } sort keys %sum ], [], 'no script that was released is missing');
 
 #
 # What is installed stays as it is released, so it names no file of the source,

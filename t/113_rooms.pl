@@ -71,6 +71,16 @@ cmp_ok($includes, '>', 100, 'and includes were found');
 is_deeply([ grep { $_ ne 'compat.h' && $text{$_} =~ /\bPG_VERSION_NUM\b/ } sort keys %text ],
 	[], 'server versions are told apart in compat.h alone');
 
+# With a wrong value of a setting in the list, a server does not start.
+my ($names) = $text{'settings.c'} =~ /setting_names\[\] = \{(.*?)\}/s;
+is_deeply(
+	[ sort $names =~ /"(\S+)"/g ],
+	[
+		sort map { /"(\S+)"/ }
+		grep { !/GUC_DISALLOW_IN_FILE/ } $text{'settings.c'} =~ /^\tDefineCustom\w+\(.*?\);/gms
+	],
+	'all settings are in setting_names[]');
+
 my (@large, @long, $functions);
 foreach my $file (sort keys %text)
 {

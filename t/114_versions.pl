@@ -1,5 +1,5 @@
 
-# A library of the next version, 1.1, which is made here from the source: it
+# A library of the next version, which is made here from the source: it
 # works with the objects of this version until ALTER EXTENSION UPDATE, and so do
 # the two sides of a registry, where either is a version ahead.
 
@@ -18,12 +18,17 @@ use LeaseTest;
 use SnowflakeTest;
 
 my $top = dirname(dirname(abs_path(__FILE__)));
-my $new = '1.1';
 my ($old) = slurp_file("$top/snowflake.control") =~ /^default_version = '(.*)'/m;
+my ($subject) = slurp_file("$top/Makefile") =~ /^SUBJECTS = .*?(\w+)$/m;
 my @extensions = map { basename($_, '.control') } sort glob "$top/*.control";
-my $added = <<'SQL';
-CREATE FUNCTION %s_next() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT ''1.1''';
-COMMENT ON FUNCTION %s_next() IS 'is new';
+
+# The first version after it that has no script
+my $new = $old;
+do { $new =~ s/(\d+)\z/$1 + 1/e } while (my @taken = glob "$top/install/*--$new*.sql");
+
+my $added = <<"SQL";
+CREATE FUNCTION %s_added() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT ''$new''';
+COMMENT ON FUNCTION %s_added() IS 'is new';
 SQL
 
 # The source of the next version, built
@@ -31,14 +36,15 @@ sub build_next
 {
 	my $source = PostgreSQL::Test::Utils::tempdir('next');
 
-	system_or_bail('cp', '-r', map({ "$top/$_" } 'Makefile', 'src', 'install', map { "$_.control" } @extensions), $source);
+	# with their times, as what was built from them is there too
+	system_or_bail('cp', '-rp', map({ "$top/$_" } 'Makefile', 'src', 'install', map { "$_.control" } @extensions), $source);
 	foreach my $extension (@extensions)
 	{
 		my $sql = $added =~ s/%s/$extension/gr;
 		my $control = slurp_file("$source/$extension.control");
 
 		put_file("$source/$extension.control", $control =~ s/^(default_version = ).*/$1'$new'/mr);
-		my $script = $extension eq 'snowflake' ? 'running' : $extension;
+		my $script = $extension eq 'snowflake' ? $subject : $extension;
 
 		put_file("$source/install/$script.sql", slurp_file("$source/install/$script.sql") . $sql);
 		put_file("$source/install/$extension--$old--$new.sql", $sql);
@@ -122,7 +128,7 @@ cmp_ok($server->safe_psql('postgres', q(SELECT count(fmgr_c_validator(objid)) FR
 	'>', 50, 'all of its functions are in the library');
 is($server->safe_psql('postgres', 'INSERT INTO t DEFAULT VALUES; SELECT count(*) FROM t; SELECT count(*) FROM pg_stat_snowflake'), "2\n1", 'tables and views work');
 $server->safe_psql('postgres', 'ALTER EXTENSION snowflake UPDATE');
-is($server->safe_psql('postgres', 'SELECT snowflake_next()'), $new, 'ALTER EXTENSION UPDATE');
+is($server->safe_psql('postgres', 'SELECT snowflake_added()'), $new, 'ALTER EXTENSION UPDATE');
 $server->safe_psql('postgres', 'ALTER EXTENSION snowflake_home UPDATE');
 like(check($server, 'extension'), qr/^ok\|/, 'which snowflake_check() says, too');
 draws_with($server, 'the next version, the registry of this one');

@@ -33,8 +33,8 @@ use Page;
 use SnowflakeTest;
 
 # Lines of a page, at most
-my %longest = ('README.md' => 220, 'CONTRIBUTING.md' => 120);
-my $longest = 290;
+my %longest = ('README.md' => 220, 'CONTRIBUTING.md' => 170);
+my $longest = 300;
 
 # What examples are left out with
 my %other = map { $_ => 1 } 'Citus', 'pg_cron', 'pg_partman', 'pgaudit', "pgEdge's snowflake";

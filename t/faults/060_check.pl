@@ -14,8 +14,7 @@ use InstallTest;
 use SnowflakeTest;
 
 my $day = 24 * 3600;
-my @checks = qw(preload settings extension node_id registry layout lifetime clock steps drift time_sync
-  worker mark slots segments replication other_extension tables);
+my @checks = slurp_file('src/check.c') =~ /^\t\{"(\w+)", check_/mg;
 
 # What it says of something: "status|detail", a row a line.
 sub check
@@ -492,7 +491,7 @@ is(check($node, 'other_extension'), $nothing, 'no other extension');
 	$other->start;
 	$other->safe_psql('postgres', 'CREATE EXTENSION snowflake');
 	is(check($other, 'other_extension'), $nothing, 'nor in another server tree');
-	put_file("$tree->{extdir}/snowflake--1.0--2.4.sql", '');
+	put_file("$tree->{extdir}/snowflake--2.4.sql", '');
 	is(check($other, 'other_extension'),
 		'warning|There are scripts of an extension of the same name, or of other versions of this one: 2.4. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.',
 		'its scripts');

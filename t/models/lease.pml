@@ -13,7 +13,7 @@
  * crash, and each of its two processes may end alone and start again: then its
  * shared memory stays, and what the process had for itself is lost.
  *
- *	Here						In src/ and snowflake_nodes--1.0.sql
+ *	Here						In src/ and install/snowflake_nodes.sql
  *	Backend: limit, number, swap	generator.c take_anywhere(), move_to(), take()
  *	Services: ask, heed			lease_fetch.c
  *	Services: remember to allow	lease.c

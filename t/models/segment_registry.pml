@@ -12,7 +12,7 @@
  * or what the worker does under the lock.  Between any two steps, all others
  * may do any number of their own, time may pass, and a server may crash.
  *
- *	Here						In src/ and snowflake_segments--1.0.sql
+ *	Here						In src/ and install/snowflake_segments.sql
  *	Run: draw					segment.c segment_take(): is_valid(), take()
  *	Run: ask, heed				segment_fetch.c build_take(),
  *								segment_fetch_handle_rows()
