@@ -34,6 +34,25 @@ COMMENT ON SCHEMA snowflake_catalog IS
 
 GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
 
+-- for test suites that empty all tables that they find
+CREATE FUNCTION snowflake_catalog.refuse_truncate()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'object_not_in_prerequisite_state',
+        MESSAGE = format('cannot truncate "%s.%s"', TG_TABLE_SCHEMA, TG_TABLE_NAME),
+        DETAIL = 'The table is part of the extension "snowflake", and has no data of an application.',
+        HINT = 'Leave out the schema "snowflake_catalog" where tables are truncated. '
+               'snowflake_key_format_drop() drops a format of keys.';
+END $$;
+
+COMMENT ON FUNCTION snowflake_catalog.refuse_truncate() IS
+'trigger: refuse to truncate a table of the extension';
+
+REVOKE ALL ON FUNCTION snowflake_catalog.refuse_truncate() FROM PUBLIC;
+
 CREATE FUNCTION snowflake_copy_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'snowflake_copy_support'

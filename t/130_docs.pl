@@ -541,7 +541,7 @@ foreach my $row (rows(tables('docs/formats.md', '(?:name|dialect)')))
 	push @examples, "($id, '$name', timestamptz '$time+00')";
 }
 is( join("\n", @dialects),
-	$node->safe_psql('reference', 'SELECT name, layout, epoch FROM snowflake_dialects')
+	$node->safe_psql('reference', 'SELECT name, layout, epoch FROM snowflake_dialects()')
 	  =~ s/( 00:00:00|(?<=16:00):00)?\+00$//gmr,
 	'all dialects are on their page, with layout and epoch');
 is( $node->safe_psql('reference', <<SQL), '', 'and an ID of each has the time shown');
