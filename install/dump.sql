@@ -14,8 +14,7 @@ CREATE TABLE snowflake_catalog.dumped_mark (
 );
 
 COMMENT ON TABLE snowflake_catalog.dumped_mark IS
-'always empty; by means of it pg_dump saves the durable mark of this server''s snowflake IDs, '
-'and how many were backfilled';
+'always empty; by it pg_dump saves this server''s durable mark, and how many IDs were backfilled';
 
 GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
 

@@ -148,7 +148,8 @@ COMMENT ON FUNCTION snowflake_catalog.lock_key_format(text) IS
 
 REVOKE ALL ON FUNCTION snowflake_catalog.lock_key_format(text) FROM PUBLIC;
 
--- These three run as the owner of the table.
+-- These three run as the owner of the table.  The owner of a database who has
+-- created the extension can call them, and grant them to others.
 CREATE FUNCTION snowflake_key_format_create(
     name text,
     prefix text,
@@ -171,8 +172,14 @@ BEGIN
          database_width, table_width, version_width, node_width, sequence_width));
 END $$;
 
-COMMENT ON FUNCTION snowflake_key_format_create IS
+COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text, text,
+    integer, integer, integer, integer, integer) IS
 'create a format of keys, which snowflake_key() draws';
+
+REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
+    text, integer, integer, integer, integer, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
+    text, integer, integer, integer, integer, integer) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_alter(
     name text,
@@ -203,8 +210,14 @@ BEGIN
          coalesce(sequence_width, f.sequence_width)));
 END $$;
 
-COMMENT ON FUNCTION snowflake_key_format_alter IS
+COMMENT ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
+    integer, integer, integer, integer, integer, text) IS
 'change a format of keys, or its name; a null argument changes nothing';
+
+REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
+    integer, integer, integer, integer, integer, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
+    text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_drop(name text)
 RETURNS void
@@ -216,14 +229,11 @@ BEGIN
     DELETE FROM snowflake_catalog.key_formats AS k WHERE k.name = f.name;
 END $$;
 
-COMMENT ON FUNCTION snowflake_key_format_drop IS
+COMMENT ON FUNCTION snowflake_key_format_drop(text) IS
 'drop a format of keys, which then can be neither drawn nor read';
 
--- The owner of a database who has created the extension can grant them, too.
-REVOKE ALL ON FUNCTION snowflake_key_format_create, snowflake_key_format_alter,
-    snowflake_key_format_drop FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_create, snowflake_key_format_alter,
-    snowflake_key_format_drop TO @extowner@ WITH GRANT OPTION;
+REVOKE ALL ON FUNCTION snowflake_key_format_drop(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
 
 -- not STRICT: a null route would make a null key
 CREATE FUNCTION snowflake_key(format text, route bigint)
@@ -232,7 +242,7 @@ AS 'MODULE_PATHNAME', 'snowflake_key_number'
 LANGUAGE C VOLATILE PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_key(text, bigint) IS
-'draw a key of a format: a snowflake ID as a readable text, with the shard that a number routes to';
+'draw a key of a format, a readable snowflake ID, with the shard that a number routes to';
 
 CREATE FUNCTION snowflake_key(format text, route text)
 RETURNS text
@@ -240,7 +250,7 @@ AS 'MODULE_PATHNAME', 'snowflake_key_text'
 LANGUAGE C VOLATILE PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_key(text, text) IS
-'draw a key of a format: a snowflake ID as a readable text, with the shard that a text routes to, or that of another key';
+'draw a key of a format, with the shard that a text routes to, or that of another key';
 
 CREATE FUNCTION snowflake_key_parse(
     key text,

@@ -11,8 +11,7 @@ CREATE FUNCTION snowflake_parse(
 AS 'MODULE_PATHNAME', 'snowflake_parse'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
-COMMENT ON FUNCTION snowflake_parse(bigint) IS
-'the fields of a snowflake ID';
+COMMENT ON FUNCTION snowflake_parse(bigint) IS 'the fields of a snowflake ID';
 
 -- With a layout and epoch that do not depend on settings: IMMUTABLE.
 CREATE FUNCTION snowflake_parse(

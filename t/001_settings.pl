@@ -383,7 +383,7 @@ foreach my $same ($twitter, "snowflake.layout = 'twitter'")
 	foreach my $dumped ('twitter', 'time:41 node:5 worker:5 sequence:12', 'leaf', 'nobody')
 	{
 		my ($ret, $stdout, $stderr) = $node->psql('postgres',
-			"INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02+00', '$dumped', '2010-11-04 01:42:54.657+00')");
+			"INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02+00', '$dumped', '2010-11-04 01:42:54.657+00')");
 		is($ret, 0, "restores a mark of the layout $dumped");
 		is($stderr =~ /WARNING:  the IDs of this dump are of another layout or epoch/ ? 1 : 0,
 			$dumped =~ /^(leaf|nobody)$/ ? 1 : 0, 'and warns if it is another');
