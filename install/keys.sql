@@ -1,8 +1,8 @@
 --
 -- Business keys: readable texts that show the shard and the time of an ID
 --
--- The library reads the formats from the table, whatever the rights of who draws.
--- What the CHECKs say it relies on; write_key_format() says it to people.
+-- The library reads the formats from the table, whatever rights the caller has.  It
+-- relies on what the CHECKs say; write_key_format() says the same to people.
 --
 
 CREATE TABLE snowflake_catalog.key_formats (
