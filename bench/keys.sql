@@ -1,18 +1,19 @@
 -- What bench/keys.sh needs in its server, after setup.sql: formats of keys, the
 -- same in PL/pgSQL, and what is timed.
 
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES
-    ('user', 'US', 4, 8, 'UTC'), ('order', 'UD', 4, 8, 'UTC'), ('shanghai', 'SH', 4, 8, 'Asia/Shanghai');
+SELECT snowflake_key_format_create('user', 'US', 4, 8);
+SELECT snowflake_key_format_create('order', 'UD', 4, 8);
+SELECT snowflake_key_format_create('shanghai', 'SH', 4, 8, time_zone => 'Asia/Shanghai');
 
 -- snowflake_key(format, route), for an ID of any worker that 5 digits hold.
 CREATE FUNCTION plpgsql_key(format text, route bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
 DECLARE
-    f     snowflake_key_formats;
+    f     snowflake_catalog.key_formats;
     id    record;
     shard bigint;
 BEGIN
-    SELECT * INTO STRICT f FROM snowflake_key_formats WHERE name = format;
+    SELECT * INTO STRICT f FROM snowflake_catalog.key_formats WHERE name = format;
     shard := route % (f.db_count * f.tables_per_db);
     LOOP
         SELECT * INTO id FROM snowflake_parse(snowflake_nextval());

@@ -15,7 +15,8 @@ EXCEPTION
             ERRCODE = 'object_not_in_prerequisite_state',
             MESSAGE = 'the library "MODULE_PATHNAME" is not that of this extension "snowflake"',
             DETAIL = SQLERRM,
-            HINT = 'It is that of another extension of the same name, such as pgEdge''s. Remove the package it came with, install this one again, and restart the server.';
+            HINT = 'It is that of another extension of the same name, such as pgEdge''s. Remove '
+                   'the package it came with, install this one again, and restart the server.';
 END
 $do$;
 
@@ -29,10 +30,28 @@ COMMENT ON FUNCTION snowflake_nextval() IS
 --
 CREATE SCHEMA snowflake_catalog;
 
-COMMENT ON SCHEMA snowflake_catalog IS
-'internal objects of the extension snowflake';
+COMMENT ON SCHEMA snowflake_catalog IS 'internal objects of the extension snowflake';
 
 GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
+
+-- for test suites that empty all tables that they find
+CREATE FUNCTION snowflake_catalog.refuse_truncate()
+RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'object_not_in_prerequisite_state',
+        MESSAGE = format('cannot truncate "%s.%s"', TG_TABLE_SCHEMA, TG_TABLE_NAME),
+        DETAIL = 'The table is part of the extension "snowflake", and not of an application.',
+        HINT = 'Leave out the schema "snowflake_catalog" where tables are truncated. '
+               'snowflake_key_format_drop() drops a format of keys.';
+END $$;
+
+COMMENT ON FUNCTION snowflake_catalog.refuse_truncate() IS
+'trigger: refuse to truncate a table of the extension';
+
+REVOKE ALL ON FUNCTION snowflake_catalog.refuse_truncate() FROM PUBLIC;
 
 CREATE FUNCTION snowflake_copy_support(internal)
 RETURNS internal
@@ -68,8 +87,7 @@ RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_current'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
-COMMENT ON FUNCTION snowflake_currval() IS
-'the last snowflake ID that this session drew';
+COMMENT ON FUNCTION snowflake_currval() IS 'the last snowflake ID that this session drew';
 
 -- STABLE and not IMMUTABLE, here and below, where the result depends on
 -- snowflake.epoch and snowflake.layout.  Where the library is preloaded, these
@@ -105,7 +123,8 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
 
 COMMENT ON FUNCTION snowflake_id(timestamptz, bigint) IS
-'put a snowflake ID together from a time and the caller''s own key in place of all other fields; the same for the same arguments';
+'put a snowflake ID together from a time and the caller''s own key in place of all other fields; '
+'the same for the same arguments';
 
 CREATE FUNCTION snowflake_backfill(ts timestamptz)
 RETURNS bigint
@@ -113,7 +132,7 @@ AS 'MODULE_PATHNAME', 'snowflake_backfill'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_backfill(timestamptz) IS
-'draw a snowflake ID of a time in the past, to load history: unique, also beside the IDs that were drawn at that time';
+'draw a snowflake ID of a time in the past, to load history: unique, also beside those drawn then';
 
 -- there are few in each time unit, and they are used up for all databases
 REVOKE ALL ON FUNCTION snowflake_backfill(timestamptz) FROM PUBLIC;

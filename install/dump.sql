@@ -2,11 +2,10 @@
 -- pg_dump takes the durable mark along, so that a server into which the dump
 -- is restored issues none of the IDs in it.  The table has no rows: what is
 -- dumped is added by the filter, which pg_dump puts after FROM, and restoring
--- it fires the trigger.  The filter names nothing of this extension, whose
--- schema may change.  Where the trigger was disabled, the constraint says so.
+-- it fires the trigger.  Where that was disabled, the constraint says so.
 --
 
-CREATE TABLE snowflake_dumped_mark (
+CREATE TABLE snowflake_catalog.dumped_mark (
     mark timestamptz,
     layout text,
     epoch timestamptz,
@@ -14,33 +13,37 @@ CREATE TABLE snowflake_dumped_mark (
     CONSTRAINT restore_with_triggers_enabled CHECK (false)
 );
 
-COMMENT ON TABLE snowflake_dumped_mark IS
-'always empty; by means of it pg_dump saves the durable mark of this server''s snowflake IDs, and how many were backfilled';
+COMMENT ON TABLE snowflake_catalog.dumped_mark IS
+'always empty; by it pg_dump saves this server''s durable mark, and how many IDs were backfilled';
 
-GRANT SELECT, INSERT ON snowflake_dumped_mark TO PUBLIC;
+GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
 
-SELECT pg_catalog.pg_extension_config_dump('snowflake_dumped_mark', $filter$
+SELECT pg_catalog.pg_extension_config_dump('snowflake_catalog.dumped_mark', $filter$
 WHERE false UNION ALL
 SELECT mark::pg_catalog.timestamptz,
   pg_catalog.current_setting('snowflake.layout'),
   pg_catalog.current_setting('snowflake.epoch')::pg_catalog.timestamptz,
-  (SELECT pg_catalog.max(pg_catalog.substring(c, '^snowflake[.]backfilled=([0-9]+)$')::pg_catalog.int8)
+  (SELECT pg_catalog.max(pg_catalog.substring(c, '^snowflake[.]backfilled=([0-9]+)$')
+                         ::pg_catalog.int8)
    FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) AS c)
 FROM pg_catalog.current_setting('snowflake.issued_until', true) AS mark
 WHERE mark OPERATOR(pg_catalog.<>) ''
 $filter$);
 
-CREATE FUNCTION snowflake_restore_mark()
+CREATE FUNCTION snowflake_catalog.restore_mark()
 RETURNS trigger
 AS 'MODULE_PATHNAME', 'snowflake_restore_mark'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION snowflake_restore_mark() IS
+COMMENT ON FUNCTION snowflake_catalog.restore_mark() IS
 'trigger: raise the durable mark to that of a dump being restored';
 
-REVOKE ALL ON FUNCTION snowflake_restore_mark() FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_catalog.restore_mark() FROM PUBLIC;
 
-CREATE TRIGGER restore_mark BEFORE INSERT ON snowflake_dumped_mark
-    FOR EACH ROW EXECUTE FUNCTION snowflake_restore_mark();
+CREATE TRIGGER restore_mark BEFORE INSERT ON snowflake_catalog.dumped_mark
+    FOR EACH ROW EXECUTE FUNCTION snowflake_catalog.restore_mark();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON snowflake_catalog.dumped_mark
+    FOR EACH STATEMENT EXECUTE FUNCTION snowflake_catalog.refuse_truncate();
 
-ALTER TABLE snowflake_dumped_mark ENABLE ALWAYS TRIGGER restore_mark;
+ALTER TABLE snowflake_catalog.dumped_mark
+    ENABLE ALWAYS TRIGGER restore_mark, ENABLE ALWAYS TRIGGER refuse_truncate;

@@ -1,75 +1,239 @@
 --
 -- Business keys: readable texts that show the shard and the time of an ID
 --
+-- The library reads the formats from the table, whatever rights the caller has.  It
+-- relies on what the CHECKs say; write_key_format() says the same to people.
+--
 
-CREATE TABLE snowflake_key_formats (
+CREATE TABLE snowflake_catalog.key_formats (
     name text COLLATE "C" PRIMARY KEY CHECK (name <> ''),
     prefix text COLLATE "C" NOT NULL CHECK (prefix ~ '^[A-Za-z]{1,16}$'),
     db_count integer NOT NULL CHECK (db_count >= 1),
     tables_per_db integer NOT NULL CHECK (tables_per_db >= 1),
-    version integer NOT NULL DEFAULT 1 CHECK (version >= 0),
-    time_zone text COLLATE "C" NOT NULL DEFAULT 'UTC',
-    text_route text COLLATE "C" NOT NULL DEFAULT 'codes' CHECK (text_route IN ('codes', 'hash')),
-    database_width integer NOT NULL DEFAULT 2 CHECK (database_width BETWEEN 0 AND 9),
-    table_width integer NOT NULL DEFAULT 4 CHECK (table_width BETWEEN 0 AND 9),
-    version_width integer NOT NULL DEFAULT 2 CHECK (version_width BETWEEN 0 AND 9),
-    node_width integer NOT NULL DEFAULT 2 CHECK (node_width BETWEEN 0 AND 9),
-    sequence_width integer NOT NULL DEFAULT 5 CHECK (sequence_width BETWEEN 0 AND 18),
+    version integer NOT NULL CHECK (version >= 0),
+    time_zone text COLLATE "C" NOT NULL,
+    text_route text COLLATE "C" NOT NULL CHECK (text_route IN ('codes', 'hash')),
+    database_width integer NOT NULL CHECK (database_width BETWEEN 0 AND 9),
+    table_width integer NOT NULL CHECK (table_width BETWEEN 0 AND 9),
+    version_width integer NOT NULL CHECK (version_width BETWEEN 0 AND 9),
+    node_width integer NOT NULL CHECK (node_width BETWEEN 0 AND 9),
+    sequence_width integer NOT NULL CHECK (sequence_width BETWEEN 0 AND 18),
     UNIQUE (prefix, version)
 );
 
-COMMENT ON TABLE snowflake_key_formats IS
-'formats of the keys that snowflake_key() draws: their prefix, the shards they route to, their time zone, and the widths of their fields';
+COMMENT ON TABLE snowflake_catalog.key_formats IS
+'formats of the keys that snowflake_key() draws; use the functions snowflake_key_format...()';
 
-COMMENT ON COLUMN snowflake_key_formats.name IS
-'name of the format, the first argument of snowflake_key()';
-COMMENT ON COLUMN snowflake_key_formats.prefix IS
-'letters that its keys begin with';
-COMMENT ON COLUMN snowflake_key_formats.db_count IS
-'number of databases that keys are routed to';
-COMMENT ON COLUMN snowflake_key_formats.tables_per_db IS
-'number of tables in each of these databases';
-COMMENT ON COLUMN snowflake_key_formats.version IS
-'version of the format, in each key';
-COMMENT ON COLUMN snowflake_key_formats.time_zone IS
-'time zone of the time in its keys';
-COMMENT ON COLUMN snowflake_key_formats.text_route IS
-'which characters a text that is routed may have: ASCII (codes) or any (hash)';
-COMMENT ON COLUMN snowflake_key_formats.database_width IS
-'digits of the database number; 0 leaves it out';
-COMMENT ON COLUMN snowflake_key_formats.table_width IS
-'digits of the table number; 0 leaves it out';
-COMMENT ON COLUMN snowflake_key_formats.version_width IS
-'digits of the version; 0 leaves it out';
-COMMENT ON COLUMN snowflake_key_formats.node_width IS
-'digits of the node number; 0 leaves it out';
-COMMENT ON COLUMN snowflake_key_formats.sequence_width IS
-'digits of the worker and the sequence number together';
+-- Whoever dumps the database reads them.  Whoever restores it, and so creates the
+-- extension, inserts them, though a trusted extension's objects are not its owner's.
+GRANT SELECT ON snowflake_catalog.key_formats TO PUBLIC;
+GRANT INSERT ON snowflake_catalog.key_formats TO @extowner@;
 
-GRANT SELECT ON snowflake_key_formats TO PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('snowflake_catalog.key_formats', '');
 
--- a trusted extension's objects are not its owner's
-GRANT INSERT, UPDATE, DELETE, TRUNCATE ON snowflake_key_formats TO @extowner@;
-
-SELECT pg_catalog.pg_extension_config_dump('snowflake_key_formats', '');
-
-CREATE FUNCTION snowflake_key_formats_trigger()
+CREATE FUNCTION snowflake_catalog.check_key_format()
 RETURNS trigger
-AS 'MODULE_PATHNAME', 'snowflake_key_formats_trigger'
+AS 'MODULE_PATHNAME', 'snowflake_check_key_format'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION snowflake_key_formats_trigger() IS
+COMMENT ON FUNCTION snowflake_catalog.check_key_format() IS
 'trigger: refuse a format of keys that could be equal, and let all sessions know of a change';
 
-REVOKE ALL ON FUNCTION snowflake_key_formats_trigger() FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_catalog.check_key_format() FROM PUBLIC;
 
-CREATE TRIGGER check_format AFTER INSERT OR UPDATE ON snowflake_key_formats
-    FOR EACH ROW EXECUTE FUNCTION snowflake_key_formats_trigger();
-CREATE TRIGGER tell_of_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON snowflake_key_formats
-    FOR EACH STATEMENT EXECUTE FUNCTION snowflake_key_formats_trigger();
+CREATE TRIGGER check_format AFTER INSERT OR UPDATE OR DELETE ON snowflake_catalog.key_formats
+    FOR EACH ROW EXECUTE FUNCTION snowflake_catalog.check_key_format();
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON snowflake_catalog.key_formats
+    FOR EACH STATEMENT EXECUTE FUNCTION snowflake_catalog.refuse_truncate();
 
-ALTER TABLE snowflake_key_formats ENABLE ALWAYS TRIGGER check_format;
-ALTER TABLE snowflake_key_formats ENABLE ALWAYS TRIGGER tell_of_change;
+ALTER TABLE snowflake_catalog.key_formats
+    ENABLE ALWAYS TRIGGER check_format, ENABLE ALWAYS TRIGGER refuse_truncate;
+
+CREATE FUNCTION snowflake_key_formats()
+RETURNS SETOF snowflake_catalog.key_formats
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+    SELECT f.* FROM snowflake_catalog.key_formats AS f ORDER BY f.name;
+END;
+
+COMMENT ON FUNCTION snowflake_key_formats() IS
+'one row for each format of keys: its prefix, the shards it routes to, its time zone, its widths';
+
+CREATE FUNCTION snowflake_catalog.write_key_format(
+    old_name text,
+    f snowflake_catalog.key_formats)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    wrong record;
+    duplicate text;
+BEGIN
+    SELECT v.* INTO wrong FROM (VALUES
+        ('name', f.name, f.name <> '', 'It must not be empty.'),
+        ('prefix', f.prefix, f.prefix ~ '^[A-Za-z]{1,16}$',
+         'It must be 1 to 16 letters from A to Z and a to z.'),
+        ('db_count', f.db_count::text, f.db_count >= 1, 'It must be 1 or more.'),
+        ('tables_per_db', f.tables_per_db::text, f.tables_per_db >= 1, 'It must be 1 or more.'),
+        ('version', f.version::text, f.version >= 0, 'It must not be negative.'),
+        ('time_zone', f.time_zone, f.time_zone <> '', 'It must be the name of a time zone.'),
+        ('text_route', f.text_route, f.text_route IN ('codes', 'hash'),
+         'There are "codes" and "hash".'),
+        ('database_width', f.database_width::text, f.database_width BETWEEN 0 AND 9,
+         'It must be from 0 to 9.'),
+        ('table_width', f.table_width::text, f.table_width BETWEEN 0 AND 9,
+         'It must be from 0 to 9.'),
+        ('version_width', f.version_width::text, f.version_width BETWEEN 0 AND 9,
+         'It must be from 0 to 9.'),
+        ('node_width', f.node_width::text, f.node_width BETWEEN 0 AND 9,
+         'It must be from 0 to 9.'),
+        ('sequence_width', f.sequence_width::text, f.sequence_width BETWEEN 0 AND 18,
+         'It must be from 0 to 18.')) AS v (argument, value, is_right, rule)
+    WHERE v.is_right IS NOT TRUE LIMIT 1;
+    IF wrong.value IS NULL AND FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed',
+            MESSAGE = format('%s must not be null', wrong.argument);
+    ELSIF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('invalid %s: "%s"', wrong.argument, wrong.value),
+            DETAIL = wrong.rule;
+    END IF;
+
+    IF old_name IS NULL THEN
+        INSERT INTO snowflake_catalog.key_formats VALUES (f.*);
+    ELSE
+        UPDATE snowflake_catalog.key_formats AS k
+        SET (name, prefix, db_count, tables_per_db, version, time_zone, text_route,
+             database_width, table_width, version_width, node_width, sequence_width) = ROW (f.*)
+        WHERE k.name = old_name;
+    END IF;
+EXCEPTION
+    WHEN unique_violation THEN
+        GET STACKED DIAGNOSTICS duplicate = PG_EXCEPTION_DETAIL;
+        RAISE EXCEPTION USING ERRCODE = 'duplicate_object',
+            MESSAGE = format('key format "%s" duplicates another one', f.name),
+            DETAIL = duplicate,
+            HINT = 'Each format has its own name, and its own version among those of its prefix.';
+END $$;
+
+COMMENT ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats) IS
+'check a format of keys, and insert it, or let it take the place of another';
+
+REVOKE ALL ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats)
+    FROM PUBLIC;
+
+CREATE FUNCTION snowflake_catalog.lock_key_format(name text)
+RETURNS snowflake_catalog.key_formats
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f snowflake_catalog.key_formats;
+BEGIN
+    IF name IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed',
+            MESSAGE = 'name must not be null';
+    END IF;
+    SELECT k.* INTO f FROM snowflake_catalog.key_formats AS k
+    WHERE k.name = lock_key_format.name FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_object',
+            MESSAGE = format('key format "%s" does not exist', name),
+            HINT = 'snowflake_key_formats() lists the formats.';
+    END IF;
+    RETURN f;
+END $$;
+
+COMMENT ON FUNCTION snowflake_catalog.lock_key_format(text) IS
+'lock and return a format of keys, which must exist';
+
+REVOKE ALL ON FUNCTION snowflake_catalog.lock_key_format(text) FROM PUBLIC;
+
+-- These three run as the owner of the table.  The owner of a database who has
+-- created the extension can call them, and grant them to others.
+CREATE FUNCTION snowflake_key_format_create(
+    name text,
+    prefix text,
+    db_count integer,
+    tables_per_db integer,
+    version integer DEFAULT 1,
+    time_zone text DEFAULT 'UTC',
+    text_route text DEFAULT 'codes',
+    database_width integer DEFAULT 2,
+    table_width integer DEFAULT 4,
+    version_width integer DEFAULT 2,
+    node_width integer DEFAULT 2,
+    sequence_width integer DEFAULT 5)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM snowflake_catalog.write_key_format(NULL,
+        (name, prefix, db_count, tables_per_db, version, time_zone, text_route,
+         database_width, table_width, version_width, node_width, sequence_width));
+END $$;
+
+COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text, text,
+    integer, integer, integer, integer, integer) IS
+'create a format of keys, which snowflake_key() draws';
+
+REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
+    text, integer, integer, integer, integer, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
+    text, integer, integer, integer, integer, integer) TO @extowner@ WITH GRANT OPTION;
+
+CREATE FUNCTION snowflake_key_format_alter(
+    name text,
+    prefix text DEFAULT NULL,
+    db_count integer DEFAULT NULL,
+    tables_per_db integer DEFAULT NULL,
+    version integer DEFAULT NULL,
+    time_zone text DEFAULT NULL,
+    text_route text DEFAULT NULL,
+    database_width integer DEFAULT NULL,
+    table_width integer DEFAULT NULL,
+    version_width integer DEFAULT NULL,
+    node_width integer DEFAULT NULL,
+    sequence_width integer DEFAULT NULL,
+    new_name text DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
+BEGIN
+    PERFORM snowflake_catalog.write_key_format(name,
+        (coalesce(new_name, name), coalesce(prefix, f.prefix), coalesce(db_count, f.db_count),
+         coalesce(tables_per_db, f.tables_per_db), coalesce(version, f.version),
+         coalesce(time_zone, f.time_zone), coalesce(text_route, f.text_route),
+         coalesce(database_width, f.database_width), coalesce(table_width, f.table_width),
+         coalesce(version_width, f.version_width), coalesce(node_width, f.node_width),
+         coalesce(sequence_width, f.sequence_width)));
+END $$;
+
+COMMENT ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
+    integer, integer, integer, integer, integer, text) IS
+'change a format of keys, or its name; a null argument changes nothing';
+
+REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
+    integer, integer, integer, integer, integer, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
+    text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
+
+CREATE FUNCTION snowflake_key_format_drop(name text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
+BEGIN
+    DELETE FROM snowflake_catalog.key_formats AS k WHERE k.name = f.name;
+END $$;
+
+COMMENT ON FUNCTION snowflake_key_format_drop(text) IS
+'drop a format of keys, which then can be neither drawn nor read';
+
+REVOKE ALL ON FUNCTION snowflake_key_format_drop(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
 
 -- not STRICT: a null route would make a null key
 CREATE FUNCTION snowflake_key(format text, route bigint)
@@ -78,7 +242,7 @@ AS 'MODULE_PATHNAME', 'snowflake_key_number'
 LANGUAGE C VOLATILE PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_key(text, bigint) IS
-'draw a key of a format: a snowflake ID as a readable text, with the shard that a number routes to';
+'draw a key of a format, a readable snowflake ID, with the shard that a number routes to';
 
 CREATE FUNCTION snowflake_key(format text, route text)
 RETURNS text
@@ -86,7 +250,7 @@ AS 'MODULE_PATHNAME', 'snowflake_key_text'
 LANGUAGE C VOLATILE PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_key(text, text) IS
-'draw a key of a format: a snowflake ID as a readable text, with the shard that a text routes to, or that of another key';
+'draw a key of a format, with the shard that a text routes to, or that of another key';
 
 CREATE FUNCTION snowflake_key_parse(
     key text,

@@ -36,7 +36,7 @@ AS 'MODULE_PATHNAME', 'id_range_for_text'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION id_range_for(text) IS
-'all snowflake IDs of a day, or of the time unit that holds an instant where the text has a time of day';
+'all snowflake IDs of a day, or, if the text has a time of day, of the time unit that holds it';
 
 CREATE FUNCTION snowflake_first_id(period tstzrange)
 RETURNS bigint
@@ -88,8 +88,7 @@ AS 'MODULE_PATHNAME', 'snowflake_in'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_in_support;
 
-COMMENT ON FUNCTION snowflake_in(bigint, tstzrange) IS
-'is the time of a snowflake ID in a period?';
+COMMENT ON FUNCTION snowflake_in(bigint, tstzrange) IS 'is the time of a snowflake ID in a period?';
 
 CREATE FUNCTION snowflake_in(id bigint, from_ts timestamptz, to_ts timestamptz)
 RETURNS boolean

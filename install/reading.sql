@@ -11,8 +11,7 @@ CREATE FUNCTION snowflake_parse(
 AS 'MODULE_PATHNAME', 'snowflake_parse'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
-COMMENT ON FUNCTION snowflake_parse(bigint) IS
-'the fields of a snowflake ID';
+COMMENT ON FUNCTION snowflake_parse(bigint) IS 'the fields of a snowflake ID';
 
 -- With a layout and epoch that do not depend on settings: IMMUTABLE.
 CREATE FUNCTION snowflake_parse(
@@ -26,7 +25,7 @@ AS 'MODULE_PATHNAME', 'snowflake_parse_dialect'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_parse(bigint, text) IS
-'the fields of an ID of another generator, one of the view snowflake_dialects';
+'the fields of an ID of another generator, one of snowflake_dialects()';
 
 CREATE FUNCTION snowflake_parse(
     id bigint,
@@ -65,7 +64,7 @@ AS 'MODULE_PATHNAME', 'snowflake_explain_dialect'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
-'a drawing of the bits of an ID of another generator, one of the view snowflake_dialects';
+'a drawing of the bits of an ID of another generator, one of snowflake_dialects()';
 
 CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
 RETURNS text
@@ -109,37 +108,5 @@ AS 'MODULE_PATHNAME', 'snowflake_dialects'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 13;
 
 COMMENT ON FUNCTION snowflake_dialects() IS
-'the layouts that have a name; use the view snowflake_dialects';
-
-CREATE VIEW snowflake_dialects AS
-    SELECT d.name, d.layout, d.epoch, d.time_bits, d.node_bits, d.worker_bits,
-        d.sequence_bits, d.time_unit, d.last_ts, d.is_unsigned, d.description
-    FROM snowflake_dialects() AS d;
-
-COMMENT ON VIEW snowflake_dialects IS
-'one row for each snowflake generator whose layout has a name: its fields and epoch, the last time that a bigint holds, and whether the original has unsigned numbers';
-
-COMMENT ON COLUMN snowflake_dialects.name IS
-'name of the dialect, for snowflake_parse(), snowflake_explain() and snowflake.layout';
-COMMENT ON COLUMN snowflake_dialects.layout IS
-'fields from the highest bit to the lowest, each with its width in bits';
-COMMENT ON COLUMN snowflake_dialects.epoch IS
-'instant of time 0';
-COMMENT ON COLUMN snowflake_dialects.time_bits IS
-'width of the time, in bits';
-COMMENT ON COLUMN snowflake_dialects.node_bits IS
-'width of the node number, in bits';
-COMMENT ON COLUMN snowflake_dialects.worker_bits IS
-'width of the worker number, in bits';
-COMMENT ON COLUMN snowflake_dialects.sequence_bits IS
-'width of the sequence number, in bits';
-COMMENT ON COLUMN snowflake_dialects.time_unit IS
-'length of a time unit';
-COMMENT ON COLUMN snowflake_dialects.last_ts IS
-'last time that a bigint holds';
-COMMENT ON COLUMN snowflake_dialects.is_unsigned IS
-'whether the original generator has unsigned numbers';
-COMMENT ON COLUMN snowflake_dialects.description IS
-'the generator, and where its scheme comes from';
-
-GRANT SELECT ON snowflake_dialects TO PUBLIC;
+'one row for each snowflake generator whose layout has a name: its fields and epoch, the last time '
+'that a bigint holds, and whether the original has unsigned numbers';

@@ -23,7 +23,8 @@ AS 'MODULE_PATHNAME', 'snowflake_layout_info'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION snowflake_layout() IS
-'the fields of this server''s snowflake IDs with their widths and capacities, the first and last time, and how many IDs a second they allow';
+'the fields of this server''s snowflake IDs with their widths and capacities, the first and last '
+'time, and how many IDs a second they allow';
 
 CREATE FUNCTION snowflake_check(
     OUT "check" text,
@@ -34,7 +35,7 @@ AS 'MODULE_PATHNAME', 'snowflake_check'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 16;
 
 COMMENT ON FUNCTION snowflake_check() IS
-'a doctor: what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning or error';
+'what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning or error';
 
 CREATE FUNCTION snowflake_can_draw(
     OUT can_draw boolean,
@@ -51,7 +52,7 @@ AS 'MODULE_PATHNAME', 'snowflake_advance'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION snowflake_advance(bigint) IS
-'make every later snowflake ID of this server, but backfilled ones, larger than an ID; returns the earliest time they may have';
+'let all later snowflake IDs but backfilled ones be larger than an ID; returns their earliest time';
 
 REVOKE ALL ON FUNCTION snowflake_advance(bigint) FROM PUBLIC;
 
@@ -71,7 +72,7 @@ AS 'MODULE_PATHNAME', 'snowflake_confirm_node'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION snowflake_confirm_node() IS
-'state that no other server draws IDs with the node number of this one, which was promoted; ends the warning of snowflake_check()';
+'state that no other server draws IDs with the node number of this one, which was promoted';
 
 REVOKE ALL ON FUNCTION snowflake_confirm_node() FROM PUBLIC;
 
@@ -81,7 +82,8 @@ AS 'MODULE_PATHNAME', 'snowflake_forget_registry'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION snowflake_forget_registry() IS
-'accept a registry on an older timeline, or that knows less than before; call it only if the one used before is gone for good, else two registries give out the same numbers';
+'accept a registry on an older timeline, or that knows less than before; call it only if the one '
+'used before is gone for good, else two registries give out the same numbers';
 
 REVOKE ALL ON FUNCTION snowflake_forget_registry() FROM PUBLIC;
 

@@ -36,10 +36,12 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'snowflake_segment_create'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint, text) IS
+COMMENT ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint,
+    text) IS
 'create a segment tag, whose numbers snowflake_segment_nextval() draws';
 
-REVOKE ALL ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint,
+    text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segment_alter(
     tag text,
@@ -52,7 +54,7 @@ AS 'MODULE_PATHNAME', 'snowflake_segment_alter'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION snowflake_segment_alter(text, integer, bigint, text, bigint) IS
-'change a segment tag: its step, its last number, its description, or where its next segment begins; a null argument changes nothing';
+'change a segment tag, or where its next segment begins; a null argument changes nothing';
 
 REVOKE ALL ON FUNCTION snowflake_segment_alter(text, integer, bigint, text, bigint) FROM PUBLIC;
 
@@ -64,6 +66,6 @@ AS 'MODULE_PATHNAME', 'snowflake_segment_drop'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION snowflake_segment_drop(text, boolean) IS
-'drop a segment tag; a later tag of the same name goes on above its numbers, unless they are forgotten';
+'drop a segment tag; a later one of the same name goes on above its numbers, unless forgotten';
 
 REVOKE ALL ON FUNCTION snowflake_segment_drop(text, boolean) FROM PUBLIC;

@@ -23,7 +23,9 @@ CREATE TABLE snowflake_home.recorded (
 );
 
 COMMENT ON TABLE snowflake_home.recorded IS
-'the layout and epoch that this server''s snowflake IDs have, and the node number that it issues them as; NULL where it is leased or the layout has none; and the timeline on which it is known that no other server does so';
+'the layout and epoch that this server''s snowflake IDs have, and the node number that it issues '
+'them as; NULL where it is leased or the layout has none; and the timeline on which it is known '
+'that no other server does so';
 
 CREATE TABLE snowflake_home.backfill (
     stretch bigint PRIMARY KEY,
@@ -31,7 +33,8 @@ CREATE TABLE snowflake_home.backfill (
 );
 
 COMMENT ON TABLE snowflake_home.backfill IS
-'sequence numbers below "used" may be in IDs of snowflake_backfill(), in the time units of a stretch (2^22 units); -1 stands for any stretch';
+'sequence numbers below "used" may be in IDs of snowflake_backfill(), in the time units of a '
+'stretch (2^22 units); -1 stands for any stretch';
 
 CREATE TABLE snowflake_home.lease (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -49,7 +52,10 @@ CREATE TABLE snowflake_home.lease (
 );
 
 COMMENT ON TABLE snowflake_home.lease IS
-'the node number that this server has leased from the registry: until when, in microseconds of a clock that begins with the boot of the machine; IDs have times from the floor on and below the mark, in microseconds since 1970-01-01 UTC; on which timeline of which instance, and what was seen of the registry, -1 for nothing';
+'the node number that this server has leased from the registry: until when, in microseconds of a '
+'clock that begins with the boot of the machine; IDs have times from the floor on and below the '
+'mark, in microseconds since 1970-01-01 UTC; on which timeline of which instance, and what was '
+'seen of the registry, -1 for nothing';
 
 -- the token is a secret
 REVOKE ALL ON snowflake_home.lease FROM PUBLIC;
@@ -74,16 +80,19 @@ CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON snowflake
     FOR EACH ROW EXECUTE FUNCTION snowflake_home.discard();
 CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON snowflake_home.recorded
     FOR EACH STATEMENT EXECUTE FUNCTION snowflake_home.discard();
-ALTER TABLE snowflake_home.recorded ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;
+ALTER TABLE snowflake_home.recorded
+    ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;
 
 CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON snowflake_home.backfill
     FOR EACH ROW EXECUTE FUNCTION snowflake_home.discard();
 CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON snowflake_home.backfill
     FOR EACH STATEMENT EXECUTE FUNCTION snowflake_home.discard();
-ALTER TABLE snowflake_home.backfill ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;
+ALTER TABLE snowflake_home.backfill
+    ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;
 
 CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON snowflake_home.lease
     FOR EACH ROW EXECUTE FUNCTION snowflake_home.discard();
 CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON snowflake_home.lease
     FOR EACH STATEMENT EXECUTE FUNCTION snowflake_home.discard();
-ALTER TABLE snowflake_home.lease ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;
+ALTER TABLE snowflake_home.lease
+    ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate;

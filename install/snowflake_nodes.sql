@@ -53,13 +53,15 @@ CREATE TABLE snowflake_node_place (
     changes bigint NOT NULL DEFAULT 0,
     started_at timestamptz NOT NULL DEFAULT '-infinity',
     guarded_from timestamptz NOT NULL DEFAULT '-infinity',
-    guarded_until timestamptz NOT NULL DEFAULT '-infinity' CHECK (guarded_until < timestamptz 'infinity'),
+    guarded_until timestamptz NOT NULL DEFAULT '-infinity'
+        CHECK (guarded_until < timestamptz 'infinity'),
     is_proved boolean NOT NULL DEFAULT false,
     loses_nothing boolean NOT NULL DEFAULT false
 );
 
 COMMENT ON TABLE snowflake_node_place IS
-'the place that this registry was last used in, how many changes it has made, and until when it gives out no node numbers because it came there from another or was started again';
+'the place that this registry was last used in, how many changes it has made, and until when it '
+'gives out no node numbers because it came there from another or was started again';
 
 CREATE TABLE snowflake_node_lease (
     node integer PRIMARY KEY,
@@ -85,7 +87,7 @@ CREATE TABLE snowflake_node_lease (
 ) WITH (fillfactor = 50);       -- renewals are HOT updates
 
 COMMENT ON TABLE snowflake_node_lease IS
-'one row for each node number that was ever given out: the server that holds it, or the last one; use the view snowflake_nodes';
+'one row for each node number ever given out: who holds or last held it; use snowflake_nodes';
 
 -- pg_dump takes them along.  Where they are restored is another place.
 SELECT pg_catalog.pg_extension_config_dump('snowflake_node_place', '');
@@ -112,8 +114,7 @@ CREATE TYPE snowflake_node_request AS (
     wants_peers boolean
 );
 
-COMMENT ON TYPE snowflake_node_request IS
-'what a server says when it asks for a node number';
+COMMENT ON TYPE snowflake_node_request IS 'what a server says when it asks for a node number';
 
 CREATE TYPE snowflake_node_answer AS (
     node integer,
@@ -132,8 +133,7 @@ CREATE TYPE snowflake_node_answer AS (
     refusal_hint text
 );
 
-COMMENT ON TYPE snowflake_node_answer IS
-'what a server is told when it asks for a node number';
+COMMENT ON TYPE snowflake_node_answer IS 'what a server is told when it asks for a node number';
 
 -- System identifier, database, table, with a %s where the timeline goes.  A
 -- session has the same of them all its life: its server cannot get another
@@ -164,7 +164,7 @@ CREATE FUNCTION snowflake_nodes_here()
 RETURNS text
 LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN pg_catalog.format(snowflake_nodes_site(),
-                         pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8));
+    pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8));
 
 COMMENT ON FUNCTION snowflake_nodes_here() IS
 'where this registry is: the same only in the same database on the same timeline';
@@ -175,15 +175,19 @@ CREATE FUNCTION snowflake_nodes_fault(ask snowflake_node_request)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE
-    WHEN pg_catalog.num_nulls(ask.token, ask.instance, ask.max_node, ask.lease_ttl, ask.mark, ask.clock, ask.layout) > 0
-    THEN 'Only the arguments held, held_token, remaining, clock_offset, host, port, system_identifier, seen, renewals and wants_peers may be null.'
+    WHEN pg_catalog.num_nulls(ask.token, ask.instance, ask.max_node, ask.lease_ttl, ask.mark,
+                              ask.clock, ask.layout) > 0
+    THEN 'Only the arguments held, held_token, remaining, clock_offset, host, port, '
+         'system_identifier, seen, renewals and wants_peers may be null.'
     WHEN ask.max_node < 0
     THEN pg_catalog.format('max_node is %s, and must not be negative.', ask.max_node)
     WHEN ask.lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
-    THEN pg_catalog.format('lease_ttl is %s s, and must be from 10 s to 1 day.', extract(epoch FROM ask.lease_ttl))
+    THEN pg_catalog.format('lease_ttl is %s s, and must be from 10 s to 1 day.',
+                           extract(epoch FROM ask.lease_ttl))
     WHEN ask.mark < 0
     THEN pg_catalog.format('mark is %s, and must not be negative.', ask.mark)
-    WHEN ask.clock NOT BETWEEN timestamptz '1970-01-01 00:00:00+00' AND timestamptz '3000-01-01 00:00:00+00'
+    WHEN ask.clock NOT BETWEEN timestamptz '1970-01-01 00:00:00+00'
+                           AND timestamptz '3000-01-01 00:00:00+00'
     THEN 'clock is not between the years 1970 and 3000.'
     WHEN ask.clock_offset NOT BETWEEN interval '-1000 years' AND interval '1000 years'
     THEN 'clock_offset is more than 1000 years.'
@@ -216,12 +220,13 @@ CREATE FUNCTION snowflake_nodes_peers(at timestamptz, token uuid, max_node integ
 RETURNS TABLE (peers integer, peers_offset interval, free integer)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT pg_catalog.count(*) FILTER (WHERE l.expires_at >= at AND l.token <> snowflake_nodes_peers.token),
+    SELECT pg_catalog.count(*)
+               FILTER (WHERE l.expires_at >= at AND l.token <> snowflake_nodes_peers.token),
            pg_catalog.percentile_cont(0.5) WITHIN GROUP (ORDER BY l.clock_offset)
                FILTER (WHERE l.expires_at >= at AND l.token <> snowflake_nodes_peers.token),
-           snowflake_nodes_peers.max_node::bigint + 1
-           - pg_catalog.count(*) FILTER (WHERE l.node <= snowflake_nodes_peers.max_node
-                 AND (l.expires_at >= at OR pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) > at))
+           snowflake_nodes_peers.max_node::bigint + 1 - pg_catalog.count(*)
+               FILTER (WHERE l.node <= snowflake_nodes_peers.max_node AND (l.expires_at >= at
+                   OR pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) > at))
     FROM snowflake_node_lease AS l;
 END;
 
@@ -254,7 +259,8 @@ REVOKE ALL ON FUNCTION snowflake_nodes_longest(interval) FROM PUBLIC;
 -- operator says that promotions lose nothing.  Started again in the same place, it
 -- is on its guard.  That is no change that is counted: it would make up for a lost one.
 --
-CREATE FUNCTION snowflake_nodes_arrive(at timestamptz, here text, started timestamptz, lease_ttl interval)
+CREATE FUNCTION snowflake_nodes_arrive(
+    at timestamptz, here text, started timestamptz, lease_ttl interval)
 RETURNS snowflake_node_place
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -264,9 +270,8 @@ DECLARE
     moved boolean;
 BEGIN
     INSERT INTO @extschema@.snowflake_node_place AS p (place, closed_until, started_at)
-    VALUES (here,
-            CASE WHEN EXISTS (SELECT FROM @extschema@.snowflake_node_lease) THEN until ELSE '-infinity' END,
-            started)
+    VALUES (here, CASE WHEN EXISTS (SELECT FROM @extschema@.snowflake_node_lease) THEN until
+                       ELSE '-infinity' END, started)
     ON CONFLICT (only_row) DO NOTHING;
 
     SELECT p.* INTO STRICT r FROM @extschema@.snowflake_node_place AS p FOR UPDATE;
@@ -281,12 +286,14 @@ BEGIN
 
     IF r.place <> here OR r.started_at <> started THEN
         moved := r.place <> here
-                 AND NOT (r.loses_nothing
-                          AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
+            AND NOT (r.loses_nothing
+                AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
         IF moved THEN
             r.closed_until := greatest(r.closed_until, until);
-        ELSIF r.place = here AND (r.changes > 0 OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease)) THEN
-            r.guarded_from := least(started, at, CASE WHEN r.guarded_until > at THEN r.guarded_from END);
+        ELSIF r.place = here
+              AND (r.changes > 0 OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease)) THEN
+            r.guarded_from := least(started, at,
+                                    CASE WHEN r.guarded_until > at THEN r.guarded_from END);
             r.guarded_until := greatest(r.guarded_until, until);
         END IF;
         r.is_proved := false;
@@ -301,7 +308,7 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION snowflake_nodes_arrive(timestamptz, text, timestamptz, interval) IS
-'closes the registry in another place than before, and puts it on its guard when it was started again';
+'closes the registry in another place, and puts it on its guard when it was started again';
 
 REVOKE ALL ON FUNCTION snowflake_nodes_arrive(timestamptz, text, timestamptz, interval) FROM PUBLIC;
 
@@ -340,7 +347,8 @@ REVOKE ALL ON FUNCTION snowflake_nodes_own(snowflake_node_request) FROM PUBLIC;
 -- Where one was not, its server may be the one that has seen more: then the guard
 -- lasts for its full time.
 --
-CREATE FUNCTION snowflake_nodes_compare(at timestamptz, ask snowflake_node_request, r snowflake_node_place)
+CREATE FUNCTION snowflake_nodes_compare(
+    at timestamptz, ask snowflake_node_request, r snowflake_node_place)
 RETURNS snowflake_node_place
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -348,15 +356,17 @@ DECLARE
     l @extschema@.snowflake_node_lease := @extschema@.snowflake_nodes_own(ask);
 BEGIN
     IF ask.seen > r.changes OR ask.renewals > l.renewals THEN
-        r.closed_until := greatest(r.closed_until, at + @extschema@.snowflake_nodes_longest(ask.lease_ttl));
+        r.closed_until := greatest(r.closed_until,
+                                   at + @extschema@.snowflake_nodes_longest(ask.lease_ttl));
         r.guarded_until := '-infinity';
         r.changes := least(greatest(r.changes, ask.seen), 9223372036854775806) + 1;
         -- once for each that is ahead, and not at all its requests
         UPDATE @extschema@.snowflake_node_lease AS o
         SET renewals = ask.renewals
         WHERE o.node = l.node AND o.renewals < ask.renewals;
-    ELSIF r.guarded_until > at AND NOT r.is_proved AND ask.seen IS NOT NULL AND ask.renewals <= l.renewals
-          AND l.renewals - ask.renewals <= 1 AND l.started_at <> r.started_at
+    ELSIF r.guarded_until > at AND NOT r.is_proved AND ask.seen IS NOT NULL
+          AND ask.renewals <= l.renewals AND l.renewals - ask.renewals <= 1
+          AND l.started_at <> r.started_at
           AND l.node = ask.held AND ask.remaining > interval '0' THEN
         r.is_proved := true;
     ELSIF r.guarded_until > at AND r.is_proved AND NOT @extschema@.snowflake_nodes_awaited(r) THEN
@@ -371,10 +381,12 @@ BEGIN
     RETURN r;
 END $$;
 
-COMMENT ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request, snowflake_node_place) IS
-'closes the registry when a server has seen more than is on record, and ends its guard when it has lost nothing';
+COMMENT ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request,
+    snowflake_node_place) IS
+'closes the registry when a server has seen more, and ends its guard when it has lost nothing';
 
-REVOKE ALL ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request, snowflake_node_place) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request,
+    snowflake_node_place) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_nodes_awaited(r snowflake_node_place)
 RETURNS boolean
@@ -400,7 +412,8 @@ REVOKE ALL ON FUNCTION snowflake_nodes_awaited(snowflake_node_place) FROM PUBLIC
 -- may have been and is over: then there is a floor.  While guarded, what runs by
 -- the record is the server's as well.
 --
-CREATE FUNCTION snowflake_nodes_renew(at timestamptz, ask snowflake_node_request, r snowflake_node_place, is_locked boolean)
+CREATE FUNCTION snowflake_nodes_renew(
+    at timestamptz, ask snowflake_node_request, r snowflake_node_place, is_locked boolean)
 RETURNS snowflake_node_lease
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -410,10 +423,9 @@ DECLARE
     is_shut boolean := r.closed_until > at OR r.guarded_until > at;
     is_closed boolean := r.closed_until > at;
 BEGIN
-    IF own.node IS NULL
-       OR own.layout <> ask.layout
-          AND EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
-                      WHERE p.node <> own.node AND p.expires_at >= at AND p.layout <> ask.layout) THEN
+    IF own.node IS NULL OR own.layout <> ask.layout AND EXISTS (
+           SELECT FROM @extschema@.snowflake_node_lease AS p
+           WHERE p.node <> own.node AND p.expires_at >= at AND p.layout <> ask.layout) THEN
         RETURN NULL;
     END IF;
 
@@ -431,7 +443,8 @@ BEGIN
         floor = CASE WHEN o.expires_at < at AND r.closed_until BETWEEN o.renewed_at AND at
                      THEN greatest(o.floor, @extschema@.snowflake_nodes_limit(r.closed_until))
                      ELSE o.floor END,
-        mark = greatest(o.mark, least(ask.mark, @extschema@.snowflake_nodes_limit(at + ask.lease_ttl))),
+        mark = greatest(o.mark, least(ask.mark,
+                                      @extschema@.snowflake_nodes_limit(at + ask.lease_ttl))),
         clock_offset = coalesce(ask.clock_offset, ask.clock - at),
         renewals = least(o.renewals, 9223372036854775806) + 1,
         max_node = ask.max_node,
@@ -447,10 +460,12 @@ BEGIN
     RETURN l;
 END $$;
 
-COMMENT ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request, snowflake_node_place, boolean) IS
+COMMENT ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request,
+    snowflake_node_place, boolean) IS
 'renews the lease of the server that asks';
 
-REVOKE ALL ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request, snowflake_node_place, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request,
+    snowflake_node_place, boolean) FROM PUBLIC;
 
 --
 -- Claim, under the lock of the row "r": so claims come one after the other.  A
@@ -459,7 +474,8 @@ REVOKE ALL ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request
 -- that the server had last, else the lowest.  While closed or guarded only the
 -- former, if its lease still runs: then the claim was lost.
 --
-CREATE FUNCTION snowflake_nodes_claim(at timestamptz, ask snowflake_node_request, r snowflake_node_place)
+CREATE FUNCTION snowflake_nodes_claim(
+    at timestamptz, ask snowflake_node_request, r snowflake_node_place)
 RETURNS snowflake_node_lease
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -483,7 +499,8 @@ BEGIN
         ask.mark, coalesce(ask.clock_offset, ask.clock - at), 1, ask.max_node, r.started_at
     FROM (SELECT ask.held
           UNION ALL
-          SELECT generate_series(0, (SELECT count(*)::integer FROM @extschema@.snowflake_node_lease))) AS c (node)
+          SELECT generate_series(0, (SELECT count(*)::integer
+                                     FROM @extschema@.snowflake_node_lease))) AS c (node)
     WHERE c.node BETWEEN 0 AND ask.max_node
       AND NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
                       WHERE p.node = c.node
@@ -493,13 +510,15 @@ BEGIN
     ORDER BY c.node IS DISTINCT FROM ask.held, c.node
     LIMIT 1
     ON CONFLICT ON CONSTRAINT snowflake_node_lease_pkey DO UPDATE
-        SET (token, instance, host, port, address, system_identifier, layout, claimed_at, renewed_at,
-             expires_at, lease_ttl, floor, mark, clock_offset, renewals, max_node, started_at)
+        SET (token, instance, host, port, address, system_identifier, layout, claimed_at,
+             renewed_at, expires_at, lease_ttl, floor, mark, clock_offset, renewals, max_node,
+             started_at)
             = (excluded.token, excluded.instance, excluded.host, excluded.port, excluded.address,
-               excluded.system_identifier, excluded.layout, excluded.claimed_at, excluded.renewed_at,
-               excluded.expires_at, excluded.lease_ttl, greatest(o.mark, excluded.floor),
-               greatest(o.mark, excluded.mark), excluded.clock_offset,
-               least(o.renewals, 9223372036854775806) + 1, excluded.max_node, excluded.started_at)
+               excluded.system_identifier, excluded.layout, excluded.claimed_at,
+               excluded.renewed_at, excluded.expires_at, excluded.lease_ttl,
+               greatest(o.mark, excluded.floor), greatest(o.mark, excluded.mark),
+               excluded.clock_offset, least(o.renewals, 9223372036854775806) + 1,
+               excluded.max_node, excluded.started_at)
         -- unless its holder has renewed it just now
         WHERE o.expires_at < at
     RETURNING o.* INTO l;
@@ -511,23 +530,26 @@ BEGIN
     RETURN l;
 END $$;
 
-COMMENT ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request, snowflake_node_place) IS
+COMMENT ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request,
+    snowflake_node_place) IS
 'gives a node number to the server that asks';
 
-REVOKE ALL ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request, snowflake_node_place) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request,
+    snowflake_node_place) FROM PUBLIC;
 
 -- Who has the numbers that the server cannot have: of those with another layout,
 -- or all.
-CREATE FUNCTION snowflake_nodes_holders(at timestamptz, ask snowflake_node_request, strangers boolean)
+CREATE FUNCTION snowflake_nodes_holders(
+    at timestamptz, ask snowflake_node_request, strangers boolean)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (SELECT format('The holders are %s%s.',
-                string_agg(format('%s:%s (node %s, %slast seen %s)', coalesce(h.host, '?'), h.port, h.node,
-                                  CASE WHEN strangers THEN format('"%s", ', h.layout) END,
-                                  to_char(h.renewed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')),
-                           ', ' ORDER BY h.node) FILTER (WHERE h.place <= 20),
+                string_agg(format('%s:%s (node %s, %slast seen %s)', coalesce(h.host, '?'), h.port,
+                        h.node, CASE WHEN strangers THEN format('"%s", ', h.layout) END,
+                        to_char(h.renewed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')),
+                    ', ' ORDER BY h.node) FILTER (WHERE h.place <= 20),
                 CASE WHEN count(*) > 20 THEN format(' and %s more', count(*) - 20) END)
             FROM (SELECT l.*, row_number() OVER (ORDER BY l.node) AS place
                   FROM @extschema@.snowflake_node_lease AS l
@@ -538,7 +560,8 @@ END $$;
 COMMENT ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_request, boolean) IS
 'the servers that have the node numbers, for a message';
 
-REVOKE ALL ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_request, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_request, boolean)
+    FROM PUBLIC;
 
 -- Why a server got nothing.
 CREATE FUNCTION snowflake_nodes_refuse(
@@ -566,13 +589,15 @@ BEGIN
        AND (@extschema@.snowflake_nodes_own(ask)).token IS DISTINCT FROM ask.token THEN
         refusal := 'the server is too far ahead of the registry''s clock to get a node number';
         IF ask.clock > at + interval '10 s' THEN
-            refusal_detail := format('The server''s clock is %s s ahead of the registry''s; at most 10 s are allowed.',
-                                     round(extract(epoch FROM ask.clock - at), 1));
+            refusal_detail := format('The server''s clock is %s s ahead of the registry''s; '
+                'at most 10 s are allowed.', round(extract(epoch FROM ask.clock - at), 1));
             refusal_hint := 'Set the clocks of the server and of the registry right.';
         ELSE
-            refusal_detail := format('The latest ID of the server is %s s ahead of the registry''s clock; at most 10 s are allowed.',
-                                     round(extract(epoch FROM to_timestamp(ask.mark / 1000000::float8) - ask.lease_ttl - at), 1));
-            refusal_hint := 'Set the clocks of the server and of the registry right, or wait for that time to pass.';
+            refusal_detail := format('The latest ID of the server is %s s ahead of the registry''s '
+                'clock; at most 10 s are allowed.', round(extract(
+                    epoch FROM to_timestamp(ask.mark / 1000000::float8) - ask.lease_ttl - at), 1));
+            refusal_hint := 'Set the clocks of the server and of the registry right, '
+                'or wait for that time to pass.';
         END IF;
         RETURN;
     END IF;
@@ -582,11 +607,16 @@ BEGIN
                           to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'));
         refusal_passes := true;
         IF r.closed_until > at THEN
-            refusal_detail := 'It was promoted or restored, and may have lost the last leases that it gave out. Until then a server keeps its number only while its lease has not run out.';
+            refusal_detail := 'It was promoted or restored, and may have lost the last leases that '
+                'it gave out. Until then a server keeps its number only while its lease has not '
+                'run out.';
             refusal_hint := 'Wait until then.';
         ELSE
-            refusal_detail := 'It was started again, and waits for the servers that hold numbers to show that it has lost nothing. Until then servers only keep the numbers that they have.';
-            refusal_hint := 'Wait until then, or until all these servers have renewed their leases.';
+            refusal_detail := 'It was started again, and waits for the servers that hold numbers '
+                'to show that it has lost nothing. Until then servers only keep the numbers that '
+                'they have.';
+            refusal_hint :=
+                'Wait until then, or until all these servers have renewed their leases.';
         END IF;
         RETURN;
     END IF;
@@ -605,27 +635,32 @@ BEGIN
     IF taken > ask.max_node THEN
         refusal := format('all %s node numbers are taken', taken);
         refusal_detail := @extschema@.snowflake_nodes_holders(at, ask, false);
-        refusal_hint := 'Wait until a lease has run out. If a server is stopped for good, end its lease with snowflake_release_node(node, issued_until) in the registry.';
+        refusal_hint := 'Wait until a lease has run out. If a server is stopped for good, end its '
+            'lease with snowflake_release_node(node, issued_until) in the registry.';
         RETURN;
     END IF;
 
     refusal := 'another request came first';
     refusal_passes := true;
-    refusal_detail := 'The other request was by the holder of the free node number, or by this server itself.';
+    refusal_detail :=
+        'The other request was by the holder of the free node number, or by this server itself.';
     refusal_hint := 'Ask again.';
 END $$;
 
-COMMENT ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request, snowflake_node_place) IS
+COMMENT ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request,
+    snowflake_node_place) IS
 'why a server was given no node number';
 
-REVOKE ALL ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request, snowflake_node_place) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request,
+    snowflake_node_place) FROM PUBLIC;
 
 --
 -- The whole of a request, whatever the state.  A server whose lease runs is
 -- served without the lock of the place, when nothing is to be changed there.
 -- Where the registry is open, snowflake_lease_node() has done that before.
 --
-CREATE FUNCTION snowflake_nodes_serve(at timestamptz, here text, started timestamptz, ask snowflake_node_request)
+CREATE FUNCTION snowflake_nodes_serve(
+    at timestamptz, here text, started timestamptz, ask snowflake_node_request)
 RETURNS snowflake_node_answer
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -674,7 +709,8 @@ END $$;
 COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request) IS
 'what snowflake_lease_node does, at a time and in a place';
 
-REVOKE ALL ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request)
+    FROM PUBLIC;
 
 --
 -- Renew the lease of a node number, or claim one.  The server that calls this
@@ -763,16 +799,17 @@ BEGIN
         renewed_at = statement_timestamp(),
         expires_at = greatest(o.expires_at, statement_timestamp() + lease_ttl),
         lease_ttl = lease_ttl,
-        mark = greatest(o.mark, least(mark, @extschema@.snowflake_nodes_limit(statement_timestamp() + lease_ttl))),
+        mark = greatest(o.mark, least(mark, @extschema@.snowflake_nodes_limit(
+                                                statement_timestamp() + lease_ttl))),
         clock_offset = coalesce(clock_offset, clock - statement_timestamp()),
         renewals = least(o.renewals, 9223372036854775806) + 1,
         max_node = max_node,
         started_at = p.started_at
     FROM @extschema@.snowflake_node_place AS p
     WHERE current_setting('synchronous_commit') NOT IN ('off', 'local')
-      AND @extschema@.snowflake_nodes_fault(
-              ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
-                  layout, host, port, system_identifier, seen, renewals, wants_peers)::@extschema@.snowflake_node_request) IS NULL
+      AND @extschema@.snowflake_nodes_fault(ROW(token, held, held_token, remaining, instance,
+              max_node, lease_ttl, mark, clock, clock_offset, layout, host, port, system_identifier,
+              seen, renewals, wants_peers)::@extschema@.snowflake_node_request) IS NULL
       AND p.place = here
       AND p.started_at = pg_postmaster_start_time()
       AND p.guarded_until = '-infinity'
@@ -783,7 +820,8 @@ BEGIN
       AND o.node <= max_node
       AND o.expires_at >= statement_timestamp()
       AND o.renewals >= coalesce(renewals, 0)
-    RETURNING o.node, o.floor, o.mark, o.renewed_at, substring(p.place FROM '^[^/]*/[^/]*'), p.changes, o.renewals
+    RETURNING o.node, o.floor, o.mark, o.renewed_at, substring(p.place FROM '^[^/]*/[^/]*'),
+              p.changes, o.renewals
     INTO a.node, a.floor, a.granted, a.registry_clock, a.timeline, a.changes, a.renewals;
 
     IF NOT FOUND THEN
@@ -793,8 +831,9 @@ BEGIN
         END IF;
         RETURN @extschema@.snowflake_nodes_serve(
             statement_timestamp(), here, pg_postmaster_start_time(),
-            ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock, clock_offset,
-                layout, host, port, system_identifier, seen, renewals, wants_peers)::@extschema@.snowflake_node_request);
+            ROW(token, held, held_token, remaining, instance, max_node, lease_ttl, mark, clock,
+                clock_offset, layout, host, port, system_identifier, seen, renewals,
+                wants_peers)::@extschema@.snowflake_node_request);
     END IF;
     IF wants_peers THEN
         SELECT p.* INTO a.peers, a.peers_offset, a.free
@@ -803,10 +842,13 @@ BEGIN
     RETURN a;
 END $$;
 
-COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) IS
+COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval,
+    bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) IS
 'called by a server to renew the lease of its node number, or to claim one';
 
-REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval, bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval,
+    bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint,
+    boolean) FROM PUBLIC;
 
 -- For where the registry was promoted and has lost nothing, as only
 -- synchronous standbys are promoted: it need not close.
@@ -815,10 +857,12 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    r @extschema@.snowflake_node_place := @extschema@.snowflake_nodes_arrive(at, here, started, interval '10 s');
+    r @extschema@.snowflake_node_place :=
+        @extschema@.snowflake_nodes_arrive(at, here, started, interval '10 s');
 BEGIN
     UPDATE @extschema@.snowflake_node_place AS p
-    SET closed_until = CASE WHEN p.closed_until > at THEN at - interval '10 s' ELSE p.closed_until END,
+    SET closed_until = CASE WHEN p.closed_until > at THEN at - interval '10 s'
+                            ELSE p.closed_until END,
         guarded_until = '-infinity',
         loses_nothing = coalesce(always, p.loses_nothing);
     RETURN r.closed_until > at OR r.guarded_until > at;
@@ -838,12 +882,15 @@ BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    RETURN @extschema@.snowflake_nodes_open(
-        statement_timestamp(), @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(), always);
+    RETURN @extschema@.snowflake_nodes_open(statement_timestamp(),
+        @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(), always);
 END $$;
 
 COMMENT ON FUNCTION snowflake_open_nodes(boolean) IS
-'after a promotion or a restart that has lost no transaction: give out node numbers at once; with true, also do not close after promotions to come, with false do; if a lease was lost after all, two servers can get the same number and issue the same IDs; false when the registry was open already';
+'after a promotion or a restart that has lost no transaction: give out node numbers at once; with '
+'true, also do not close after promotions to come, with false do; if a lease was lost after all, '
+'two servers can get the same number and issue the same IDs; false when the registry was open '
+'already';
 
 REVOKE ALL ON FUNCTION snowflake_open_nodes(boolean) FROM PUBLIC;
 
@@ -861,7 +908,8 @@ BEGIN
     SET token = NULL,
         expires_at = least(l.expires_at, at),
         mark = CASE WHEN to_timestamp(l.mark / 1000000::float8) > issued_until
-                    THEN greatest((extract(epoch FROM greatest(issued_until, timestamptz '1970-01-01 00:00:00+00')) * 1000000.0)::bigint, l.floor)
+                    THEN greatest(l.floor, (extract(epoch FROM greatest(issued_until,
+                             timestamptz '1970-01-01 00:00:00+00')) * 1000000.0)::bigint)
                     ELSE l.mark END
     WHERE l.node = snowflake_nodes_release.node AND l.token IS NOT NULL;
     IF NOT FOUND THEN
@@ -892,7 +940,8 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION snowflake_release_node(integer, timestamptz) IS
-'end the lease of a node number; it is free when the time that its IDs may have is past, which is issued_until if the caller knows that they are not later; false when the number is not leased';
+'end the lease of a node number; it is free when the time that its IDs may have is past, which is '
+'issued_until if the caller knows that they are not later; false when the number is not leased';
 
 REVOKE ALL ON FUNCTION snowflake_release_node(integer, timestamptz) FROM PUBLIC;
 
@@ -909,34 +958,26 @@ CREATE VIEW snowflake_nodes AS
          pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) AS m (issues_until);
 
 COMMENT ON VIEW snowflake_nodes IS
-'one row for each node number that this registry has given out: to which server, since when, until when, and how far the clock of that server is from the one here';
+'one row for each node number that this registry has given out: to which server, since when, until '
+'when, and how far the clock of that server is from the one here';
 
-COMMENT ON COLUMN snowflake_nodes.node IS
-'node number';
+COMMENT ON COLUMN snowflake_nodes.node IS 'node number';
 COMMENT ON COLUMN snowflake_nodes.state IS
 'live; expired: the lease has run out; released: by snowflake_release_node()';
-COMMENT ON COLUMN snowflake_nodes.host IS
-'name of the host, as the server gives it';
-COMMENT ON COLUMN snowflake_nodes.port IS
-'port of the server, as the server gives it';
+COMMENT ON COLUMN snowflake_nodes.host IS 'name of the host, as the server gives it';
+COMMENT ON COLUMN snowflake_nodes.port IS 'port of the server, as the server gives it';
 COMMENT ON COLUMN snowflake_nodes.address IS
 'address that the server connected from; null for a Unix socket';
 COMMENT ON COLUMN snowflake_nodes.system_identifier IS
 'system identifier of the server, as the server gives it';
-COMMENT ON COLUMN snowflake_nodes.layout IS
-'layout and epoch of the server';
-COMMENT ON COLUMN snowflake_nodes.claimed_at IS
-'when the server got the number';
-COMMENT ON COLUMN snowflake_nodes.renewed_at IS
-'when the server renewed its lease last';
-COMMENT ON COLUMN snowflake_nodes.expires_at IS
-'when the lease runs out';
-COMMENT ON COLUMN snowflake_nodes.clock_offset IS
-'the server''s clock minus the registry''s clock';
+COMMENT ON COLUMN snowflake_nodes.layout IS 'layout and epoch of the server';
+COMMENT ON COLUMN snowflake_nodes.claimed_at IS 'when the server got the number';
+COMMENT ON COLUMN snowflake_nodes.renewed_at IS 'when the server renewed its lease last';
+COMMENT ON COLUMN snowflake_nodes.expires_at IS 'when the lease runs out';
+COMMENT ON COLUMN snowflake_nodes.clock_offset IS 'the server''s clock minus the registry''s clock';
 COMMENT ON COLUMN snowflake_nodes.issues_until IS
 'the server''s IDs have times before this, by its own clock';
-COMMENT ON COLUMN snowflake_nodes.free_from IS
-'when another server can get the number';
+COMMENT ON COLUMN snowflake_nodes.free_from IS 'when another server can get the number';
 
 GRANT SELECT ON snowflake_nodes TO pg_monitor;
 
@@ -945,10 +986,13 @@ CREATE VIEW snowflake_node_counts AS
     SELECT t.total,
            pg_catalog.count(*) FILTER (WHERE n.state = 'live') AS live,
            pg_catalog.count(*) FILTER (WHERE n.state = 'expired') AS expired,
-           t.total - pg_catalog.count(*) FILTER (WHERE n.node < t.total AND n.free_from >= pg_catalog.statement_timestamp()) AS free,
-           pg_catalog.min(n.free_from) FILTER (WHERE n.node < t.total AND n.free_from >= pg_catalog.statement_timestamp()) AS next_free_at,
+           t.total - pg_catalog.count(*) FILTER (
+               WHERE n.node < t.total AND n.free_from >= pg_catalog.statement_timestamp()) AS free,
+           pg_catalog.min(n.free_from) FILTER (WHERE n.node < t.total
+               AND n.free_from >= pg_catalog.statement_timestamp()) AS next_free_at,
            (SELECT pg_catalog.max(u.until)
-            FROM snowflake_node_place AS p, LATERAL (VALUES (p.closed_until), (p.guarded_until)) AS u (until)
+            FROM snowflake_node_place AS p,
+                 LATERAL (VALUES (p.closed_until), (p.guarded_until)) AS u (until)
             WHERE u.until > pg_catalog.statement_timestamp()) AS closed_until
     FROM (SELECT (SELECT l.max_node::bigint + 1 FROM snowflake_node_lease AS l
                   ORDER BY l.renewed_at DESC, l.node LIMIT 1)) AS t (total)
@@ -960,15 +1004,13 @@ COMMENT ON VIEW snowflake_node_counts IS
 
 COMMENT ON COLUMN snowflake_node_counts.total IS
 'node numbers that there are, in the layout of the server that renewed last; null before the first';
-COMMENT ON COLUMN snowflake_node_counts.live IS
-'numbers whose lease runs';
+COMMENT ON COLUMN snowflake_node_counts.live IS 'numbers whose lease runs';
 COMMENT ON COLUMN snowflake_node_counts.expired IS
 'numbers whose lease has run out, and that nobody else has claimed';
-COMMENT ON COLUMN snowflake_node_counts.free IS
-'numbers that another server can get now';
+COMMENT ON COLUMN snowflake_node_counts.free IS 'numbers that another server can get now';
 COMMENT ON COLUMN snowflake_node_counts.next_free_at IS
 'when the next number is free, if no lease is renewed; null when all are';
 COMMENT ON COLUMN snowflake_node_counts.closed_until IS
-'until when the registry gives out no numbers, after it was promoted, restored or started again; null when it does';
+'until when it gives out no numbers, as it was promoted, restored or started again; else null';
 
 GRANT SELECT ON snowflake_node_counts TO pg_monitor;

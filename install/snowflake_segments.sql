@@ -49,7 +49,8 @@
 --
 
 CREATE TABLE snowflake_segment_tag (
-    tag text PRIMARY KEY CHECK (pg_catalog.octet_length(pg_catalog.convert_to(tag, 'UTF8')) BETWEEN 1 AND 63),
+    tag text PRIMARY KEY
+        CHECK (pg_catalog.octet_length(pg_catalog.convert_to(tag, 'UTF8')) BETWEEN 1 AND 63),
     incarnation uuid NOT NULL UNIQUE,
     max_id bigint NOT NULL CHECK (max_id >= 0),
     step integer NOT NULL CHECK (step >= 1),
@@ -66,7 +67,8 @@ CREATE TABLE snowflake_segment_tag (
 );
 
 COMMENT ON TABLE snowflake_segment_tag IS
-'one row for each tag, also for those dropped: the highest number given to any server, and how the next are given; use the view snowflake_segments';
+'one row for each tag, also for those dropped: the highest number given to any server, and how the '
+'next are given; use the view snowflake_segments';
 
 CREATE TABLE snowflake_segment_kept (
     incarnation uuid,
@@ -78,7 +80,7 @@ CREATE TABLE snowflake_segment_kept (
 );
 
 COMMENT ON TABLE snowflake_segment_kept IS
-'the numbers of segments that servers had not used when they were shut down, for the same servers when they start again';
+'numbers of segments that were unused when servers were shut down, for their next start';
 
 CREATE TABLE snowflake_segment_place (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -87,13 +89,15 @@ CREATE TABLE snowflake_segment_place (
     closed_until timestamptz NOT NULL CHECK (closed_until < timestamptz 'infinity'),
     started_at timestamptz NOT NULL DEFAULT '-infinity',
     guarded_from timestamptz NOT NULL DEFAULT '-infinity',
-    guarded_until timestamptz NOT NULL DEFAULT '-infinity' CHECK (guarded_until < timestamptz 'infinity'),
+    guarded_until timestamptz NOT NULL DEFAULT '-infinity'
+        CHECK (guarded_until < timestamptz 'infinity'),
     is_proved boolean NOT NULL DEFAULT false,
     loses_nothing boolean NOT NULL DEFAULT false
 );
 
 COMMENT ON TABLE snowflake_segment_place IS
-'the place that the segments were last given out in, and until when none are because they came there from another or were started again; that is for the time "hold"';
+'the place that the segments were last given out in, and until when none are because they came '
+'there from another or were started again; that is for the time "hold"';
 
 CREATE TABLE snowflake_segment_server (
     -- made at random by each start of a server, and no secret
@@ -109,7 +113,8 @@ CREATE TABLE snowflake_segment_server (
 ) WITH (fillfactor = 50);       -- reports are HOT updates
 
 COMMENT ON TABLE snowflake_segment_server IS
-'one row for each start of a server that has reported lately: what it was told of that shows whether the registry has lost something since';
+'one row for each start of a server that has reported lately: what it was told of that shows '
+'whether the registry has lost something since';
 
 -- pg_dump takes them along.  Where they are restored is another place.
 SELECT pg_catalog.pg_extension_config_dump('snowflake_segment_tag', '');
@@ -152,8 +157,7 @@ CREATE TYPE snowflake_segment_answer AS (
     reports bigint
 );
 
-COMMENT ON TYPE snowflake_segment_answer IS
-'what a server is told of a tag';
+COMMENT ON TYPE snowflake_segment_answer IS 'what a server is told of a tag';
 
 -- System identifier, timeline, database, table.  Fails on a standby, as all
 -- here does.
@@ -275,13 +279,15 @@ BEGIN
 
     IF r.place <> here OR r.started_at <> started THEN
         moved := r.place <> here
-                 AND NOT (r.loses_nothing
-                          AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
+            AND NOT (r.loses_nothing
+                AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
         IF moved THEN
             r.closed_until := greatest(r.closed_until, until);
             r.guarded_until := '-infinity';
-        ELSIF r.place = here AND until > at AND EXISTS (SELECT FROM @extschema@.snowflake_segment_tag) THEN
-            r.guarded_from := least(started, at, CASE WHEN r.guarded_until > at THEN r.guarded_from END);
+        ELSIF r.place = here AND until > at
+              AND EXISTS (SELECT FROM @extschema@.snowflake_segment_tag) THEN
+            r.guarded_from := least(started, at,
+                                    CASE WHEN r.guarded_until > at THEN r.guarded_from END);
             r.guarded_until := greatest(r.guarded_until, until);
         END IF;
         r.is_proved := false;
@@ -295,10 +301,12 @@ BEGIN
     RETURN r;
 END $$;
 
-COMMENT ON FUNCTION snowflake_segments_arrive(timestamptz, text, timestamptz, interval, snowflake_segment_place) IS
-'closes the registry in another place than before, and puts it on its guard when it was started again';
+COMMENT ON FUNCTION snowflake_segments_arrive(timestamptz, text, timestamptz, interval,
+    snowflake_segment_place) IS
+'closes the registry in another place, and puts it on its guard when it was started again';
 
-REVOKE ALL ON FUNCTION snowflake_segments_arrive(timestamptz, text, timestamptz, interval, snowflake_segment_place) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segments_arrive(timestamptz, text, timestamptz, interval,
+    snowflake_segment_place) FROM PUBLIC;
 
 --
 -- Compare what the server was told with the record: "own", its row.  One that
@@ -325,7 +333,8 @@ RETURNS snowflake_segment_place
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    is_proof boolean := coalesce(own.started_at <> r.started_at AND own.reports - ask.reports BETWEEN 0 AND 1, false);
+    is_proof boolean := coalesce(
+        own.started_at <> r.started_at AND own.reports - ask.reports BETWEEN 0 AND 1, false);
 BEGIN
     -- most often nothing is to change
     IF r.hold = interval '0' OR NOT is_ahead AND r.guarded_until <= at THEN
@@ -354,10 +363,12 @@ BEGIN
     RETURN r;
 END $$;
 
-COMMENT ON FUNCTION snowflake_segments_compare(timestamptz, snowflake_segment_request, snowflake_segment_server, boolean, snowflake_segment_place) IS
-'closes the registry when a server was told more than is on record, and ends its guard when it has lost nothing';
+COMMENT ON FUNCTION snowflake_segments_compare(timestamptz, snowflake_segment_request,
+    snowflake_segment_server, boolean, snowflake_segment_place) IS
+'closes the registry when a server was told more, and ends its guard when it has lost nothing';
 
-REVOKE ALL ON FUNCTION snowflake_segments_compare(timestamptz, snowflake_segment_request, snowflake_segment_server, boolean, snowflake_segment_place) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segments_compare(timestamptz, snowflake_segment_request,
+    snowflake_segment_server, boolean, snowflake_segment_place) FROM PUBLIC;
 
 -- A server gives out numbers for "hold" after a report, and each report is
 -- written that is a twentieth of that after the last.  "except" is the one that
@@ -373,7 +384,7 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION snowflake_segments_awaited(snowflake_segment_place, uuid) IS
-'whether a server has not reported since the registry was started that may have had numbers then, by the record';
+'whether a server that may have numbers has not reported since the registry was started';
 
 REVOKE ALL ON FUNCTION snowflake_segments_awaited(snowflake_segment_place, uuid) FROM PUBLIC;
 
@@ -413,20 +424,24 @@ BEGIN
                              FOR UPDATE SKIP LOCKED);
     END IF;
 
-    INSERT INTO @extschema@.snowflake_segment_server AS s (reporter, holder, reports, reported_at, hold, started_at)
-    VALUES (ask.reporter, ask.holder, least(coalesce(ask.reports, 0), 9223372036854775806) + 1, at, ask.hold, r.started_at)
+    INSERT INTO @extschema@.snowflake_segment_server AS s (reporter, holder, reports, reported_at,
+        hold, started_at)
+    VALUES (ask.reporter, ask.holder, least(coalesce(ask.reports, 0), 9223372036854775806) + 1,
+        at, ask.hold, r.started_at)
     ON CONFLICT ON CONSTRAINT snowflake_segment_server_pkey DO UPDATE
-        SET (holder, reports, reported_at, hold, started_at)
-            = (excluded.holder, greatest(excluded.reports, least(s.reports, 9223372036854775806) + 1),
-               excluded.reported_at, excluded.hold, excluded.started_at)
+        SET (holder, reports, reported_at, hold, started_at) = (excluded.holder,
+             greatest(excluded.reports, least(s.reports, 9223372036854775806) + 1),
+             excluded.reported_at, excluded.hold, excluded.started_at)
     RETURNING s.* INTO own;
     RETURN own.reports;
 END $$;
 
-COMMENT ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_request, snowflake_segment_server, boolean, snowflake_segment_place) IS
+COMMENT ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_request,
+    snowflake_segment_server, boolean, snowflake_segment_place) IS
 'writes down that a server has reported, when that is due';
 
-REVOKE ALL ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_request, snowflake_segment_server, boolean, snowflake_segment_place) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_request,
+    snowflake_segment_server, boolean, snowflake_segment_place) FROM PUBLIC;
 
 -- Which tags of a request are to change, by their places in it, as is known before
 -- they are locked: "told" are those of which the server has seen more than is on
@@ -447,17 +462,20 @@ BEGIN
     FROM (SELECT a.n, w.known > s.max_id AS is_ahead,
                  w.known > s.max_id
                  OR EXISTS (SELECT FROM @extschema@.snowflake_segment_kept AS k
-                            WHERE k.incarnation = s.incarnation AND k.holder = ask.holder AND k.first <= w.known)
+                            WHERE k.incarnation = s.incarnation AND k.holder = ask.holder
+                              AND k.first <= w.known)
                  AS is_told,
                  a.length > 0 AND coalesce(a.incarnation = s.incarnation, true)
                  AND (s.max_id < coalesce(s.max_value, 9223372036854775807)
                       OR EXISTS (SELECT FROM @extschema@.snowflake_segment_kept AS k
                                  WHERE k.incarnation = s.incarnation AND k.holder = ask.holder))
                  AS is_wanted
-          FROM ROWS FROM (unnest(ask.tags), unnest(ask.incarnations), unnest(ask.seen), unnest(ask.lengths))
+          FROM ROWS FROM (unnest(ask.tags), unnest(ask.incarnations), unnest(ask.seen),
+                          unnest(ask.lengths))
                WITH ORDINALITY AS a (tag, incarnation, seen, length, n)
           JOIN @extschema@.snowflake_segment_tag AS s ON s.tag = a.tag AND s.dropped_at IS NULL
-          CROSS JOIN LATERAL (SELECT CASE WHEN a.incarnation = s.incarnation THEN a.seen ELSE 0 END) AS w (known)
+          CROSS JOIN LATERAL (
+              SELECT CASE WHEN a.incarnation = s.incarnation THEN a.seen ELSE 0 END) AS w (known)
           OFFSET 0) AS c;
 END $$;
 
@@ -528,15 +546,18 @@ BEGIN
     END IF;
 END $$;
 
-COMMENT ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_request, integer, boolean) IS
+COMMENT ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_request, integer,
+    boolean) IS
 'gives a server numbers of a tag';
 
-REVOKE ALL ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_request, integer, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_request, integer,
+    boolean) FROM PUBLIC;
 
 --
 -- The whole of a request, whatever the state.
 --
-CREATE FUNCTION snowflake_segments_serve(at timestamptz, here text, started timestamptz, ask snowflake_segment_request)
+CREATE FUNCTION snowflake_segments_serve(
+    at timestamptz, here text, started timestamptz, ask snowflake_segment_request)
 RETURNS SETOF snowflake_segment_answer
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -561,12 +582,14 @@ BEGIN
     END IF;
     -- what another registry has told says nothing of this one
     IF ask.reporter IS NULL
-       OR starts_with(regexp_replace(ask.place, '/[^/]*', ''), regexp_replace(here, '/[^/]*', '') || '/') IS NOT TRUE THEN
+       OR starts_with(regexp_replace(ask.place, '/[^/]*', ''),
+                      regexp_replace(here, '/[^/]*', '') || '/') IS NOT TRUE THEN
         ask.reports := NULL;
     END IF;
 
     SELECT p.* INTO before FROM @extschema@.snowflake_segment_place AS p;
-    SELECT s.* INTO own FROM @extschema@.snowflake_segment_server AS s WHERE s.reporter = ask.reporter;
+    SELECT s.* INTO own FROM @extschema@.snowflake_segment_server AS s
+    WHERE s.reporter = ask.reporter;
     due := @extschema@.snowflake_segments_due(ask);
     r := @extschema@.snowflake_segments_arrive(at, here, started, ask.hold, before);
     r := @extschema@.snowflake_segments_compare(at, ask, own,
@@ -592,7 +615,8 @@ BEGIN
                    array_remove(firsts, NULL) <> '{}', r);
 
     RETURN QUERY
-    SELECT a.tag, s.incarnation, firsts[a.n], lasts[a.n], s.step, s.delta, s.remainder, s.max_value, s.max_id,
+    SELECT a.tag, s.incarnation, firsts[a.n], lasts[a.n], s.step, s.delta, s.remainder,
+           s.max_value, s.max_id,
            CASE WHEN NOT is_open THEN greatest(r.closed_until, r.guarded_until) END,
            NOT is_open AND r.closed_until <= at,
            @extschema@.snowflake_segments_stay(here, r.closed_until), reports
@@ -601,10 +625,12 @@ BEGIN
     ORDER BY a.n;
 END $$;
 
-COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz, snowflake_segment_request) IS
+COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
+    snowflake_segment_request) IS
 'what snowflake_take_segments does, at a time and in a place';
 
-REVOKE ALL ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz, snowflake_segment_request) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
+    snowflake_segment_request) FROM PUBLIC;
 
 --
 -- Report what a server has of tags, and take a segment of each that it wants
@@ -671,13 +697,16 @@ BEGIN
     RETURN QUERY
     SELECT a.* FROM @extschema@.snowflake_segments_serve(
         statement_timestamp(), @extschema@.snowflake_segments_here(), pg_postmaster_start_time(),
-        ROW(tags, incarnations, seen, lengths, holder, hold, reporter, reports, place)::@extschema@.snowflake_segment_request) AS a;
+        ROW(tags, incarnations, seen, lengths, holder, hold, reporter, reports,
+            place)::@extschema@.snowflake_segment_request) AS a;
 END $$;
 
-COMMENT ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], text, interval, uuid, bigint, text) IS
+COMMENT ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], text, interval,
+    uuid, bigint, text) IS
 'called by a server to report what it has of tags, and to take segments of them';
 
-REVOKE ALL ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], text, interval, uuid, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], text, interval,
+    uuid, bigint, text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segments_keep(
     at timestamptz,
@@ -714,7 +743,8 @@ BEGIN
     UPDATE @extschema@.snowflake_segment_tag AS s
     SET max_id = g.last
     FROM (SELECT a.incarnation, max(a.last)
-          FROM ROWS FROM (unnest(incarnations), unnest(firsts), unnest(lasts)) AS a (incarnation, first, last)
+          FROM ROWS FROM (unnest(incarnations), unnest(firsts), unnest(lasts))
+               AS a (incarnation, first, last)
           WHERE a.first BETWEEN 1 AND a.last
           GROUP BY a.incarnation) AS g (incarnation, last)
     WHERE s.incarnation = g.incarnation AND s.dropped_at IS NULL AND s.max_id < g.last;
@@ -722,8 +752,10 @@ BEGIN
     IF holder <> '' AND place = @extschema@.snowflake_segments_stay(here, r.closed_until) THEN
         INSERT INTO @extschema@.snowflake_segment_kept (incarnation, holder, first, last, kept_at)
         SELECT a.incarnation, snowflake_segments_keep.holder, a.first, a.last, at
-        FROM ROWS FROM (unnest(incarnations), unnest(firsts), unnest(lasts)) AS a (incarnation, first, last)
-        JOIN @extschema@.snowflake_segment_tag AS s ON s.incarnation = a.incarnation AND s.dropped_at IS NULL
+        FROM ROWS FROM (unnest(incarnations), unnest(firsts), unnest(lasts))
+             AS a (incarnation, first, last)
+        JOIN @extschema@.snowflake_segment_tag AS s
+             ON s.incarnation = a.incarnation AND s.dropped_at IS NULL
         WHERE a.first BETWEEN 1 AND a.last
         ON CONFLICT DO NOTHING;
         GET DIAGNOSTICS kept = ROW_COUNT;
@@ -731,10 +763,12 @@ BEGIN
     RETURN coalesce(kept, 0);
 END $$;
 
-COMMENT ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, text, interval, uuid[], bigint[], bigint[], text) IS
+COMMENT ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, text, interval, uuid[],
+    bigint[], bigint[], text) IS
 'what snowflake_keep_segments does, at a time and in a place';
 
-REVOKE ALL ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, text, interval, uuid[], bigint[], bigint[], text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, text, interval,
+    uuid[], bigint[], bigint[], text) FROM PUBLIC;
 
 --
 -- Keep what a server has not used of its segments, when it is shut down, for
@@ -766,18 +800,21 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text) IS
-'called by a server that is shut down to give back the unused numbers of its segments, for its next start';
+'called by a server that is shut down, to keep its unused numbers for its next start';
 
-REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text)
+    FROM PUBLIC;
 
 -- For where the registry was promoted and has lost nothing, as only synchronous
 -- standbys are promoted: it need not close.  What was kept stays.
-CREATE FUNCTION snowflake_segments_open(at timestamptz, here text, started timestamptz, always boolean)
+CREATE FUNCTION snowflake_segments_open(
+    at timestamptz, here text, started timestamptz, always boolean)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    r @extschema@.snowflake_segment_place := @extschema@.snowflake_segments_arrive(at, here, started, interval '0', NULL);
+    r @extschema@.snowflake_segment_place :=
+        @extschema@.snowflake_segments_arrive(at, here, started, interval '0', NULL);
 BEGIN
     UPDATE @extschema@.snowflake_segment_place AS p
     SET closed_until = least(p.closed_until, at),
@@ -800,12 +837,14 @@ BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    RETURN @extschema@.snowflake_segments_open(
-        statement_timestamp(), @extschema@.snowflake_segments_here(), pg_postmaster_start_time(), always);
+    RETURN @extschema@.snowflake_segments_open(statement_timestamp(),
+        @extschema@.snowflake_segments_here(), pg_postmaster_start_time(), always);
 END $$;
 
 COMMENT ON FUNCTION snowflake_open_segments(boolean) IS
-'after a promotion or a restart that has lost no transaction: give out segments at once; with true, also do not close after promotions to come, with false do; if a segment was lost after all, two servers can give out the same numbers; false when the registry was open already';
+'after a promotion or a restart that has lost no transaction: give out segments at once; with '
+'true, also do not close after promotions to come, with false do; if a segment was lost after all, '
+'two servers can give out the same numbers; false when the registry was open already';
 
 REVOKE ALL ON FUNCTION snowflake_open_segments(boolean) FROM PUBLIC;
 
@@ -843,11 +882,13 @@ CREATE FUNCTION snowflake_create_tag(
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM @extschema@.snowflake_segments_note(@extschema@.snowflake_segments_here(), pg_postmaster_start_time());
+    PERFORM @extschema@.snowflake_segments_note(
+        @extschema@.snowflake_segments_here(), pg_postmaster_start_time());
 
-    INSERT INTO @extschema@.snowflake_segment_tag AS s (tag, incarnation, max_id, step, delta, remainder,
-        max_value, description, created_at)
-    VALUES (tag, gen_random_uuid(), start - 1, step, delta, remainder, max_value, description, statement_timestamp())
+    INSERT INTO @extschema@.snowflake_segment_tag AS s (tag, incarnation, max_id, step, delta,
+        remainder, max_value, description, created_at)
+    VALUES (tag, gen_random_uuid(), start - 1, step, delta, remainder, max_value, description,
+        statement_timestamp())
     ON CONFLICT ON CONSTRAINT snowflake_segment_tag_pkey DO UPDATE
         SET (incarnation, max_id, step, delta, remainder, max_value, description, created_at,
              fetched_at, fetches, dropped_at)
@@ -862,7 +903,8 @@ END $$;
 COMMENT ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text) IS
 'called by a server for snowflake_segment_create(): make a tag, of which segments are given out';
 
-REVOKE ALL ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text)
+    FROM PUBLIC;
 
 --
 -- Change a tag: all that is not null, or nothing.  What servers have of it
@@ -918,7 +960,8 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) IS
-'called by a server for snowflake_segment_alter(): change where the next segment of a tag begins, its step, its end, or its description';
+'called by a server for snowflake_segment_alter(): change where the next segment of a tag begins, '
+'its step, its end, or its description';
 
 REVOKE ALL ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) FROM PUBLIC;
 
@@ -954,7 +997,8 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION snowflake_drop_tag(text, boolean) IS
-'called by a server for snowflake_segment_drop(): drop a tag, and with true also forget which of its numbers were given out; false when there is none';
+'called by a server for snowflake_segment_drop(): drop a tag, and with true also forget which of '
+'its numbers were given out; false when there is none';
 
 REVOKE ALL ON FUNCTION snowflake_drop_tag(text, boolean) FROM PUBLIC;
 
@@ -966,14 +1010,12 @@ CREATE VIEW snowflake_segments AS
     WHERE s.dropped_at IS NULL;
 
 COMMENT ON VIEW snowflake_segments IS
-'one row for each tag: the highest number given to any server, how segments are given out, and which share of all its numbers that is';
+'one row for each tag: the highest number given to any server, how segments are given out, and '
+'which share of all its numbers that is';
 
-COMMENT ON COLUMN snowflake_segments.tag IS
-'name of the tag';
-COMMENT ON COLUMN snowflake_segments.max_id IS
-'highest number given to any server';
-COMMENT ON COLUMN snowflake_segments.step IS
-'how many numbers a segment spans at least';
+COMMENT ON COLUMN snowflake_segments.tag IS 'name of the tag';
+COMMENT ON COLUMN snowflake_segments.max_id IS 'highest number given to any server';
+COMMENT ON COLUMN snowflake_segments.step IS 'how many numbers a segment spans at least';
 COMMENT ON COLUMN snowflake_segments.delta IS
 'servers take the numbers n with n % delta = remainder';
 COMMENT ON COLUMN snowflake_segments.remainder IS
@@ -982,13 +1024,9 @@ COMMENT ON COLUMN snowflake_segments.max_value IS
 'last number of the tag; null when it is that of bigint';
 COMMENT ON COLUMN snowflake_segments.used_fraction IS
 'share of all numbers that is given to servers, from 0 to 1; null without max_value';
-COMMENT ON COLUMN snowflake_segments.fetches IS
-'number of segments given to servers';
-COMMENT ON COLUMN snowflake_segments.fetched_at IS
-'when the last segment was given to a server';
-COMMENT ON COLUMN snowflake_segments.created_at IS
-'when the tag was created';
-COMMENT ON COLUMN snowflake_segments.description IS
-'description of the tag, for people';
+COMMENT ON COLUMN snowflake_segments.fetches IS 'number of segments given to servers';
+COMMENT ON COLUMN snowflake_segments.fetched_at IS 'when the last segment was given to a server';
+COMMENT ON COLUMN snowflake_segments.created_at IS 'when the tag was created';
+COMMENT ON COLUMN snowflake_segments.description IS 'description of the tag, for people';
 
 GRANT SELECT ON snowflake_segments TO PUBLIC;

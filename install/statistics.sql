@@ -47,65 +47,46 @@ COMMENT ON FUNCTION pg_stat_get_snowflake() IS
 'statistics: the generator; use the view pg_stat_snowflake';
 
 CREATE VIEW pg_stat_snowflake AS
-    SELECT s.node, s.lease_end, s.registry_offset, s.layout, s.epoch, s.clock, s.clock_ts, s.wall_ts, s.drift,
-           s.drift_max, s.last_ts, s.issued, s.backfilled, s.hops, s.waits,
-           s.wait_time, s.mark_waits, s.mark_wait_time, s.clock_waits,
-           s.clock_wait_time, s.unit_waits, s.unit_wait_time, s.node_waits, s.node_wait_time, s.timeouts,
-           s.clock_regressions, s.clock_regression_max, s.clock_jumps,
-           s.clock_jump_max, s.reserved_until, s.backends, s.slots_used,
-           s.mark_writer_pid, s.last_error, s.last_error_ts, s.lifetime_end,
-           s.stats_reset
-    FROM pg_stat_get_snowflake() AS s;
+    SELECT * FROM pg_stat_get_snowflake();
 
 COMMENT ON VIEW pg_stat_snowflake IS
-'one row: what IDs are made of, the clock they are drawn by, how many were drawn, and what that had to wait for';
+'one row: what IDs are made of, their clock, how many were drawn, and what that waited for';
 
-COMMENT ON COLUMN pg_stat_snowflake.node IS
-'node number of this server; null when it has none';
+COMMENT ON COLUMN pg_stat_snowflake.node IS 'node number of this server; null when it has none';
 COMMENT ON COLUMN pg_stat_snowflake.lease_end IS
 'with a leased node number: when the lease runs out unless it is renewed';
 COMMENT ON COLUMN pg_stat_snowflake.registry_offset IS
 'this server''s clock minus the registry''s clock';
-COMMENT ON COLUMN pg_stat_snowflake.layout IS
-'layout of the IDs, as configured';
-COMMENT ON COLUMN pg_stat_snowflake.epoch IS
-'instant of time 0 in the IDs, as configured';
+COMMENT ON COLUMN pg_stat_snowflake.layout IS 'layout of the IDs, as configured';
+COMMENT ON COLUMN pg_stat_snowflake.epoch IS 'instant of time 0 in the IDs, as configured';
 COMMENT ON COLUMN pg_stat_snowflake.clock IS
 'clock that the time in the IDs is taken from: system, monotonic or logical';
-COMMENT ON COLUMN pg_stat_snowflake.clock_ts IS
-'what that clock shows now';
-COMMENT ON COLUMN pg_stat_snowflake.wall_ts IS
-'what the server''s system clock shows now';
+COMMENT ON COLUMN pg_stat_snowflake.clock_ts IS 'what that clock shows now';
+COMMENT ON COLUMN pg_stat_snowflake.wall_ts IS 'what the server''s system clock shows now';
 COMMENT ON COLUMN pg_stat_snowflake.drift IS
-'how far the time of an ID drawn now is ahead of the system clock at most; negative when it is behind';
+'how far the time of an ID drawn now is ahead of the system clock at most; negative if behind';
 COMMENT ON COLUMN pg_stat_snowflake.drift_max IS
 'how far the time of an ID was ahead of the system clock at most, since the last reset';
 COMMENT ON COLUMN pg_stat_snowflake.last_ts IS
-'latest time of an ID drawn since server start or the last snowflake_advance(); null when none was drawn';
-COMMENT ON COLUMN pg_stat_snowflake.issued IS
-'number of IDs drawn by snowflake_nextval()';
-COMMENT ON COLUMN pg_stat_snowflake.backfilled IS
-'number of IDs drawn by snowflake_backfill()';
+'latest time of an ID drawn since server start or the last snowflake_advance(); null if none';
+COMMENT ON COLUMN pg_stat_snowflake.issued IS 'number of IDs drawn by snowflake_nextval()';
+COMMENT ON COLUMN pg_stat_snowflake.backfilled IS 'number of IDs drawn by snowflake_backfill()';
 COMMENT ON COLUMN pg_stat_snowflake.hops IS
-'how often a session went on to another worker slot because its own had no number left in a time unit';
+'how often a session went on to another worker slot, as its own had no number left in a unit';
 COMMENT ON COLUMN pg_stat_snowflake.waits IS
 'how often a session waited for an ID, for whatever reason';
-COMMENT ON COLUMN pg_stat_snowflake.wait_time IS
-'time spent in these waits, in milliseconds';
-COMMENT ON COLUMN pg_stat_snowflake.mark_waits IS
-'waits for the durable mark to be raised';
+COMMENT ON COLUMN pg_stat_snowflake.wait_time IS 'time spent in these waits, in milliseconds';
+COMMENT ON COLUMN pg_stat_snowflake.mark_waits IS 'waits for the durable mark to be raised';
 COMMENT ON COLUMN pg_stat_snowflake.mark_wait_time IS
 'time spent in waits for the durable mark, in milliseconds';
-COMMENT ON COLUMN pg_stat_snowflake.clock_waits IS
-'waits for a clock that was set back';
+COMMENT ON COLUMN pg_stat_snowflake.clock_waits IS 'waits for a clock that was set back';
 COMMENT ON COLUMN pg_stat_snowflake.clock_wait_time IS
 'time spent in waits for the clock, in milliseconds';
 COMMENT ON COLUMN pg_stat_snowflake.unit_waits IS
 'waits for a time unit with numbers left, as more IDs were asked for than the layout has';
 COMMENT ON COLUMN pg_stat_snowflake.unit_wait_time IS
 'time spent in waits for a time unit, in milliseconds';
-COMMENT ON COLUMN pg_stat_snowflake.node_waits IS
-'waits for a node number from the registry';
+COMMENT ON COLUMN pg_stat_snowflake.node_waits IS 'waits for a node number from the registry';
 COMMENT ON COLUMN pg_stat_snowflake.node_wait_time IS
 'time spent in waits for a node number, in milliseconds';
 COMMENT ON COLUMN pg_stat_snowflake.timeouts IS
@@ -122,16 +103,13 @@ COMMENT ON COLUMN pg_stat_snowflake.reserved_until IS
 'sessions draw IDs below this time without asking for more; null when nothing is reserved';
 COMMENT ON COLUMN pg_stat_snowflake.backends IS
 'number of sessions that have drawn IDs and are still connected';
-COMMENT ON COLUMN pg_stat_snowflake.slots_used IS
-'number of worker slots that these sessions have';
+COMMENT ON COLUMN pg_stat_snowflake.slots_used IS 'number of worker slots that these sessions have';
 COMMENT ON COLUMN pg_stat_snowflake.mark_writer_pid IS
-'process ID of the background worker that writes the durable mark; null when it is not running, and for roles that may not read all statistics';
+'process ID of the mark writer; null if none runs, and without the right to all statistics';
 COMMENT ON COLUMN pg_stat_snowflake.last_error IS
-'last error of a background worker, which stays when it works again; null for roles that may not read all statistics';
-COMMENT ON COLUMN pg_stat_snowflake.last_error_ts IS
-'when that error occurred';
-COMMENT ON COLUMN pg_stat_snowflake.lifetime_end IS
-'when the layout has no more times';
+'last error of a background worker, also of the past; null without the right to all statistics';
+COMMENT ON COLUMN pg_stat_snowflake.last_error_ts IS 'when that error occurred';
+COMMENT ON COLUMN pg_stat_snowflake.lifetime_end IS 'when the layout has no more times';
 COMMENT ON COLUMN pg_stat_snowflake.stats_reset IS
 'when counting began: at server start, after a crash of a backend, or at the last reset';
 
@@ -152,22 +130,19 @@ COMMENT ON FUNCTION pg_stat_get_snowflake_slots() IS
 'statistics: the worker slots; use the view pg_stat_snowflake_slots';
 
 CREATE VIEW pg_stat_snowflake_slots AS
-    SELECT s.worker, s.backends, s.pids, s.last_ts, s.last_id, s.issued
-    FROM pg_stat_get_snowflake_slots() AS s;
+    SELECT * FROM pg_stat_get_snowflake_slots();
 
 COMMENT ON VIEW pg_stat_snowflake_slots IS
-'one row for each worker slot: the processes that have it, the last ID drawn from it, and how many IDs were';
+'one row for each worker slot: its processes, the last ID drawn from it, and how many were';
 
-COMMENT ON COLUMN pg_stat_snowflake_slots.worker IS
-'worker number of the slot';
+COMMENT ON COLUMN pg_stat_snowflake_slots.worker IS 'worker number of the slot';
 COMMENT ON COLUMN pg_stat_snowflake_slots.backends IS
 'number of sessions that were given this slot for when they are busy; all draw from worker 0';
 COMMENT ON COLUMN pg_stat_snowflake_slots.pids IS
-'process IDs of these sessions; null for roles that may not read all statistics';
+'process IDs of these sessions; null without the right to all statistics';
 COMMENT ON COLUMN pg_stat_snowflake_slots.last_ts IS
-'time of the last ID drawn from the slot since server start or the last snowflake_advance(); null when none was drawn';
-COMMENT ON COLUMN pg_stat_snowflake_slots.last_id IS
-'last ID drawn from the slot since then';
+'its time, since server start or the last snowflake_advance(); null when none was drawn';
+COMMENT ON COLUMN pg_stat_snowflake_slots.last_id IS 'last ID drawn from the slot since then';
 COMMENT ON COLUMN pg_stat_snowflake_slots.issued IS
 'number of IDs drawn from the slot; may lag by what a session has drawn since it came to its slot';
 
@@ -213,19 +188,15 @@ COMMENT ON FUNCTION pg_stat_get_snowflake_segments() IS
 'statistics: the segments of numbers; use the view pg_stat_snowflake_segments';
 
 CREATE VIEW pg_stat_snowflake_segments AS
-    SELECT s.tag, s.state, s.step, s.min_step, s.delta, s.remainder, s.max_value,
-           s.first, s.last, s.used, s.unused, s.next_first, s.next_last,
-           s.issued, s.fetches, s.waits, s.wait_time, s.last_fetch_ts,
-           s.last_fetch_time, s.last_error, s.last_error_ts
-    FROM pg_stat_get_snowflake_segments() AS s;
+    SELECT * FROM pg_stat_get_snowflake_segments();
 
 COMMENT ON VIEW pg_stat_snowflake_segments IS
-'one row for each segment tag that this server has drawn numbers of: its two buffers, how large the next segment will be, and how fetching went';
+'one row for each segment tag that this server has drawn numbers of: its two buffers, how large '
+'the next segment will be, and how fetching went';
 
-COMMENT ON COLUMN pg_stat_snowflake_segments.tag IS
-'name of the tag';
+COMMENT ON COLUMN pg_stat_snowflake_segments.tag IS 'name of the tag';
 COMMENT ON COLUMN pg_stat_snowflake_segments.state IS
-'asked: the registry has not answered yet; open; ended: all numbers of the tag are given to servers';
+'asked: no answer of the registry yet; open; ended: all numbers of the tag are given to servers';
 COMMENT ON COLUMN pg_stat_snowflake_segments.step IS
 'how many numbers the next segment spans: the step as adapted to the rate of drawing';
 COMMENT ON COLUMN pg_stat_snowflake_segments.min_step IS
@@ -234,12 +205,9 @@ COMMENT ON COLUMN pg_stat_snowflake_segments.delta IS
 'servers take the numbers n with n % delta = remainder';
 COMMENT ON COLUMN pg_stat_snowflake_segments.remainder IS
 'servers take the numbers n with n % delta = remainder';
-COMMENT ON COLUMN pg_stat_snowflake_segments.max_value IS
-'last number of the tag';
-COMMENT ON COLUMN pg_stat_snowflake_segments.first IS
-'first number of the segment in use';
-COMMENT ON COLUMN pg_stat_snowflake_segments.last IS
-'last number of the segment in use';
+COMMENT ON COLUMN pg_stat_snowflake_segments.max_value IS 'last number of the tag';
+COMMENT ON COLUMN pg_stat_snowflake_segments.first IS 'first number of the segment in use';
+COMMENT ON COLUMN pg_stat_snowflake_segments.last IS 'last number of the segment in use';
 COMMENT ON COLUMN pg_stat_snowflake_segments.used IS
 'how many numbers of the segment in use are drawn';
 COMMENT ON COLUMN pg_stat_snowflake_segments.unused IS
@@ -248,21 +216,16 @@ COMMENT ON COLUMN pg_stat_snowflake_segments.next_first IS
 'first number of the segment that comes next; null when it is not here yet';
 COMMENT ON COLUMN pg_stat_snowflake_segments.next_last IS
 'last number of the segment that comes next; null when it is not here yet';
-COMMENT ON COLUMN pg_stat_snowflake_segments.issued IS
-'number of numbers drawn';
-COMMENT ON COLUMN pg_stat_snowflake_segments.fetches IS
-'number of segments fetched';
-COMMENT ON COLUMN pg_stat_snowflake_segments.waits IS
-'how often a session waited for a segment';
+COMMENT ON COLUMN pg_stat_snowflake_segments.issued IS 'number of numbers drawn';
+COMMENT ON COLUMN pg_stat_snowflake_segments.fetches IS 'number of segments fetched';
+COMMENT ON COLUMN pg_stat_snowflake_segments.waits IS 'how often a session waited for a segment';
 COMMENT ON COLUMN pg_stat_snowflake_segments.wait_time IS
 'time spent in these waits, in milliseconds';
-COMMENT ON COLUMN pg_stat_snowflake_segments.last_fetch_ts IS
-'when the last segment came';
+COMMENT ON COLUMN pg_stat_snowflake_segments.last_fetch_ts IS 'when the last segment came';
 COMMENT ON COLUMN pg_stat_snowflake_segments.last_fetch_time IS
 'how long fetching the last segment took, in milliseconds';
 COMMENT ON COLUMN pg_stat_snowflake_segments.last_error IS
-'why a segment could not be fetched, the last time; null for roles that may not read all statistics';
-COMMENT ON COLUMN pg_stat_snowflake_segments.last_error_ts IS
-'when that was';
+'why a segment could not be fetched, the last time; null without the right to all statistics';
+COMMENT ON COLUMN pg_stat_snowflake_segments.last_error_ts IS 'when that was';
 
 GRANT SELECT ON pg_stat_snowflake_segments TO PUBLIC;

@@ -2,9 +2,9 @@
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
 
-SELECT name, layout, epoch, last_ts, is_unsigned FROM snowflake_dialects;
-SELECT name, time_bits, node_bits, worker_bits, sequence_bits, time_unit FROM snowflake_dialects;
-SELECT name, description FROM snowflake_dialects;
+SELECT name, layout, epoch, last_ts, is_unsigned FROM snowflake_dialects();
+SELECT name, time_bits, node_bits, worker_bits, sequence_bits, time_unit FROM snowflake_dialects();
+SELECT name, description FROM snowflake_dialects();
 
 -- What the originals say of themselves: the epoch in ms since 1970, the time
 -- unit in ms, and of each field its lowest bit and its width.  (The time of
@@ -27,7 +27,7 @@ INSERT INTO original VALUES
     ('yitter',         1582136402000,    1, false, 12, 51,  6,  6,  0, 0,  0,  6),
     ('pgedge',         1672531200000,    1, false, 22, 41, 12, 10,  0, 0,  0, 12),
     ('js53',           1577836800000,    1, false, 12, 41,  8,  4,  0, 0,  0,  8);
-SELECT * FROM snowflake_dialects d FULL JOIN original o USING (name)
+SELECT * FROM snowflake_dialects() d FULL JOIN original o USING (name)
 WHERE (d.time_bits + d.is_unsigned::int, d.node_bits, d.worker_bits, d.sequence_bits, d.is_unsigned,
        extract(epoch FROM d.epoch) * 1000, extract(epoch FROM d.time_unit) * 1000)
       IS DISTINCT FROM
@@ -47,12 +47,12 @@ SELECT count(*) AS ids, count(DISTINCT name) AS dialects, count(DISTINCT id) > 1
 FROM ids, snowflake_parse(id, name);
 -- by name, and by what the view has for it
 SELECT count(*) AS ids, count(*) FILTER (WHERE snowflake_parse(id, name) IS DISTINCT FROM snowflake_parse(id, layout, epoch)) AS different
-FROM snowflake_dialects, generate_series(0, 9007199254740991, 9007199254740) id;
+FROM snowflake_dialects(), generate_series(0, 9007199254740991, 9007199254740) id;
 
 -- the first and the last ID of each
 SELECT d.name, first.ts = d.epoch AND (first.node, first.worker, first.sequence) = (0, 0, 0) AS first,
        last_id, last.ts = d.last_ts AS last, last.node, last.worker, last.sequence
-FROM snowflake_dialects d,
+FROM snowflake_dialects() d,
      LATERAL (SELECT 9223372036854775807 >> 63 - time_bits - node_bits - worker_bits - sequence_bits) l(last_id),
      snowflake_parse(0, d.name) first, snowflake_parse(last_id, d.name) last;
 
@@ -77,7 +77,7 @@ SELECT *, extract(epoch FROM ts) * 1000 AS ms FROM snowflake_parse(9033969596735
 -- shard 31341 % 2000, the table's ID 5001 % 1024.
 SELECT p.*, (extract(epoch FROM p.ts) - extract(epoch FROM d.epoch)) * 1000 AS ms
 FROM snowflake_parse((1387263000::bigint << (64 - 41)) | (1341 << (64 - 41 - 13)) | (5001 % 1024), 'instagram') p,
-     snowflake_dialects d
+     snowflake_dialects() d
 WHERE d.name = 'instagram';
 -- drawn by its PL/pgSQL function with shard 5 (dba.stackexchange.com, question
 -- 193287, of December 2017)
@@ -171,7 +171,7 @@ DROP TABLE tweets;
 
 CREATE ROLE regress_snowflake_user;
 SET ROLE regress_snowflake_user;
-SELECT count(*) FROM snowflake_dialects;
+SELECT count(*) FROM snowflake_dialects();
 SELECT * FROM snowflake_parse(0, 'mastodon');
 RESET ROLE;
 DROP ROLE regress_snowflake_user;

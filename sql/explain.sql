@@ -49,7 +49,7 @@ CREATE TEMP TABLE field AS
 SELECT n, name, CASE name WHEN 'time' THEN 1 + (random() * 20)::int ELSE (random() * 14)::int END AS width, random() AS place
 FROM generate_series(1, 300) n, unnest('{time,node,worker,sequence}'::text[]) name;
 CREATE TEMP TABLE layout AS
-SELECT layout AS fields, name AS dialect, time_bits + node_bits + worker_bits + sequence_bits AS width FROM snowflake_dialects
+SELECT layout AS fields, name AS dialect, time_bits + node_bits + worker_bits + sequence_bits AS width FROM snowflake_dialects()
 UNION ALL
 SELECT string_agg(name || ':' || width, ' ' ORDER BY place), NULL, sum(width) FROM field GROUP BY n;
 CREATE TEMP TABLE id AS

@@ -2,11 +2,10 @@
 SET timezone = 'UTC';
 SET datestyle = 'ISO, YMD';
 
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db)
-VALUES ('user', 'US', 4, 8), ('order', 'UD', 4, 8), ('refund', 'R', 2, 3);
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone)
-VALUES ('shanghai', 'SH', 4, 8, 'Asia/Shanghai');
-SELECT * FROM snowflake_key_formats ORDER BY name;
+SELECT FROM (VALUES ('user', 'US', 4, 8), ('order', 'UD', 4, 8), ('refund', 'R', 2, 3)) AS v(name, prefix, dbs, tables),
+    snowflake_key_format_create(v.name, prefix, dbs, tables);
+SELECT snowflake_key_format_create('shanghai', 'SH', 4, 8, time_zone => 'Asia/Shanghai');
+SELECT * FROM snowflake_key_formats();
 
 -- an order number as it was published, but for its node: this server's layout has none of
 -- 53, and begins in 2020
@@ -114,12 +113,12 @@ SELECT substr(snowflake_key(format => 'order', route => 42), 1, 10) AS number,
        substr(snowflake_key('order', 'alice'), 1, 10) AS text, snowflake_route('alice', 4, 8) AS route;
 
 -- texts of any characters, where the format says so
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, text_route) VALUES ('guest', 'GS', 4, 8, 'hash');
+SELECT snowflake_key_format_create('guest', 'GS', 4, 8, text_route => 'hash');
 SELECT t, (p.database, p."table") = snowflake_route(t, 4, 8, 'hash') AS hashed
 FROM (VALUES ('alice'), ('café'), ('42')) v(t), snowflake_key('guest', t) AS key, snowflake_key_parse(key) AS p;
 
 -- a key of another row is on its shard, where shards are counted alike; else its ID routes
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('coupon', 'CP', 8, 4);
+SELECT snowflake_key_format_create('coupon', 'CP', 8, 4);
 SELECT bool_and(substr(o, 3, 6) = substr(k.key, 3, 6)) AS same_shard FROM keys AS k, snowflake_key('order', k.key) AS o
 WHERE format IN ('user', 'shanghai');
 SELECT k.format, bool_and((p.database, p."table") = snowflake_route(k.id, 8, 4)) AS by_id
@@ -195,24 +194,49 @@ SELECT v.name, prefix, db_count AS dbs, tables_per_db AS tables, set, e.state, e
             ('table', 'TB', 100, 101, NULL), ('table', 'TB', 2147483647, 2147483647, NULL),
             ('version', 'VR', 1, 1, 'version 100'), ('version', 'VR', 1, 1, 'version_width 0'),
             ('zone', 'ZN', 1, 1, 'time_zone Asia/Nowhere'), ('zone', 'ZN', 1, 1, 'time_zone AAA0BBB,J100/0,J101/0')) v(name, prefix, db_count, tables_per_db, set),
-    LATERAL error_of(format('INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db%s) VALUES (%L, %L, %L, %L%s)',
-        ', ' || split_part(set, ' ', 1), v.name, prefix, db_count, tables_per_db, ', ' || quote_literal(split_part(set, ' ', 2)))) AS e;
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, table_width) VALUES ('order2', 'UD', 1, 1, 2, 3);
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, sequence_width) VALUES ('order2', 'UD', 1, 1, 2, 6);
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, table_width) VALUES ('new', 'NEW', 1, 1, 1, 3), ('new2', 'NEW', 1, 1, 2, 4);
-SELECT v.name, prefix, db_count AS dbs, tables_per_db AS tables, set, e.state, e.message FROM
-    (VALUES ('order2', 'UD', 1, 1, NULL), ('order', 'ZZ', 1, 1, NULL), ('', 'NM', 1, 1, NULL),
-            ('prefix', '', 1, 1, NULL), ('prefix', 'U1', 1, 1, NULL), ('prefix', 'U-', 1, 1, NULL), ('prefix', 'É', 1, 1, NULL),
-            ('prefix', E'U\n', 1, 1, NULL), ('prefix', 'ABCDEFGHIJKLMNOPQ', 1, 1, NULL), ('prefix', NULL, 1, 1, NULL),
-            ('count', 'CN', 0, 1, NULL), ('count', 'CN', 1, -1, NULL), ('version', 'VR', 1, 1, 'version -1'),
-            ('route', 'RT', 1, 1, 'text_route sum'), ('width', 'WD', 1, 1, 'table_width 10'), ('width', 'WD', 1, 1, 'database_width -1'),
-            ('width', 'WD', 1, 1, 'sequence_width 19')) v(name, prefix, db_count, tables_per_db, set),
-    LATERAL error_of(format('INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db%s) VALUES (%L, %L, %L, %L%s)',
-        ', ' || split_part(set, ' ', 1), v.name, prefix, db_count, tables_per_db, ', ' || quote_literal(split_part(set, ' ', 2)))) AS e;
+    LATERAL error_of(format('SELECT snowflake_key_format_create(%L, %L, %L, %L%s)',
+        v.name, prefix, db_count, tables_per_db, ', ' || split_part(set, ' ', 1) || ' => ' || quote_literal(split_part(set, ' ', 2)))) AS e;
+SELECT * FROM error_of($$SELECT snowflake_key_format_create('order2', 'UD', 1, 1, 2, table_width => 3)$$) \gx
+SELECT * FROM error_of($$SELECT snowflake_key_format_create('order2', 'UD', 1, 1, 2, sequence_width => 6)$$) \gx
+SELECT state, message FROM error_of($$INSERT INTO snowflake_catalog.key_formats
+    SELECT v.name, 'NEW', 1, 1, version, 'UTC', 'codes', 2, width, 2, 2, 5 FROM (VALUES ('new', 1, 3), ('new2', 2, 4)) v(name, version, width)$$);
+
+-- no argument is null or out of bounds; the table itself refuses such a row too, as what is restored does not come by the function
+CREATE FUNCTION pg_temp.try(argument text, value text, OUT state text, OUT message text, OUT detail text, OUT hint text, OUT "table" text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    f snowflake_catalog.key_formats := jsonb_populate_record(
+        ('try', 'TRY', 1, 1, 1, 'UTC', 'codes', 2, 4, 2, 2, 5)::snowflake_catalog.key_formats, jsonb_build_object(argument, value));
+BEGIN
+    SELECT e.* INTO state, message, detail, hint
+    FROM error_of(format('SELECT snowflake_key_format_create(%L, %L, %L, %L, %L, %L, %L, %L, %L, %L, %L, %L)', f.name, f.prefix, f.db_count, f.tables_per_db,
+        f.version, f.time_zone, f.text_route, f.database_width, f.table_width, f.version_width, f.node_width, f.sequence_width)) AS e;
+    DELETE FROM snowflake_catalog.key_formats AS k WHERE k.prefix = f.prefix;
+    SELECT e.state INTO "table"
+    FROM error_of(format('INSERT INTO snowflake_catalog.key_formats VALUES (%L, %L, %L, %L, %L, %L, %L, %L, %L, %L, %L, %L)', f.name, f.prefix, f.db_count, f.tables_per_db,
+        f.version, f.time_zone, f.text_route, f.database_width, f.table_width, f.version_width, f.node_width, f.sequence_width)) AS e;
+    DELETE FROM snowflake_catalog.key_formats AS k WHERE k.prefix = f.prefix;
+END $$;
+SELECT v.*, t.* FROM (VALUES ('name', 'order'), ('name', ''), ('name', NULL),
+            ('prefix', ''), ('prefix', 'U1'), ('prefix', 'U-'), ('prefix', 'É'), ('prefix', E'U\n'), ('prefix', 'ABCDEFGHIJKLMNOP'),
+            ('prefix', 'ABCDEFGHIJKLMNOPQ'), ('prefix', NULL),
+            ('db_count', '-1'), ('db_count', '0'), ('db_count', '1'), ('db_count', '100'), ('db_count', '101'), ('db_count', '2147483647'), ('db_count', NULL),
+            ('tables_per_db', '-2147483648'), ('tables_per_db', '0'), ('tables_per_db', '10000'), ('tables_per_db', '10001'), ('tables_per_db', NULL),
+            ('version', '-1'), ('version', '0'), ('version', '99'), ('version', '100'), ('version', NULL),
+            ('time_zone', ''), ('time_zone', 'nonsense'), ('time_zone', 'utc'), ('time_zone', NULL),
+            ('text_route', ''), ('text_route', 'sum'), ('text_route', 'HASH'), ('text_route', 'hash'), ('text_route', NULL),
+            ('database_width', '-1'), ('database_width', '0'), ('database_width', '9'), ('database_width', '10'), ('database_width', NULL),
+            ('table_width', '-1'), ('table_width', '0'), ('table_width', '9'), ('table_width', '10'), ('table_width', NULL),
+            ('version_width', '-1'), ('version_width', '1'), ('version_width', '9'), ('version_width', '10'), ('version_width', NULL),
+            ('node_width', '-1'), ('node_width', '0'), ('node_width', '9'), ('node_width', '10'), ('node_width', NULL),
+            ('sequence_width', '-1'), ('sequence_width', '4'), ('sequence_width', '18'), ('sequence_width', '19'), ('sequence_width', NULL)) v(argument, value),
+    pg_temp.try(v.argument, v.value) AS t;
+SELECT * FROM error_of($$SELECT snowflake_key_format_create('order2', 'UD', 1, 1)$$) \gx
 
 -- the longest and the shortest
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version, database_width, table_width, version_width, node_width, sequence_width)
-VALUES ('long', 'abcdefghijklmnOP', 1000, 1000000, 999999999, 9, 9, 9, 9, 18), ('short', 's', 1, 1, 0, 0, 0, 0, 2, 4);
+SELECT snowflake_key_format_create('long', 'abcdefghijklmnOP', 1000, 1000000, 999999999,
+    database_width => 9, table_width => 9, version_width => 9, node_width => 9, sequence_width => 18);
+SELECT snowflake_key_format_create('short', 's', 1, 1, 0, database_width => 0, table_width => 0, version_width => 0, sequence_width => 4);
 SELECT length(key), p.format, p.prefix, p.database, p."table", p.version, p.id = snowflake_currval() AS same
 FROM snowflake_key('long', 999999999) AS key, snowflake_key_parse(key) AS p;
 SELECT length(key), p.format, p.prefix, p.database, p."table", p.version, p.id = snowflake_currval() AS same
@@ -234,7 +258,7 @@ CREATE FUNCTION key_at(ts timestamptz, zone text) RETURNS text LANGUAGE sql AS $
 $$;
 CREATE FUNCTION try_zone(zone text, OUT changes text, OUT keys text, OUT "distinct" boolean, OUT right_read boolean) LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES ('zone', 'Z', 1, 1, zone);
+    PERFORM snowflake_key_format_create('zone', 'Z', 1, 1, time_zone => zone);
     SELECT CASE WHEN count(*) FILTER (WHERE step < '0') = 10 THEN 'each year' WHEN count(*) FILTER (WHERE step < '0') > 0 THEN 'some' ELSE 'none' END
     INTO changes FROM changes(zone);
     SELECT CASE WHEN count(*) > 500 THEN 'many' ELSE 'few' END, count(*) = count(DISTINCT key),
@@ -242,78 +266,108 @@ BEGIN
     INTO keys, "distinct", right_read
     FROM (SELECT ts, key_at(ts, zone) AS key FROM changes(zone), generate_series(at - '105 minutes'::interval, at + '105 minutes', '7 minutes 30 seconds') AS ts
           UNION ALL SELECT '2024-02-29 12:34:56.789+00', key_at('2024-02-29 12:34:56.789+00', zone)) AS k, snowflake_key_parse(key) AS p;
-    DELETE FROM snowflake_key_formats WHERE name = 'zone';
+    PERFORM snowflake_key_format_drop('zone');
 END $$;
 SELECT zone, z.* FROM unnest('{UTC,utc,Etc/GMT-8,Asia/Shanghai,Asia/Kolkata,Europe/Berlin,America/New_York,Australia/Lord_Howe,"EST5EDT,M3.2.0,M11.1.0"}'::text[]) AS zone,
     try_zone(zone) AS z;
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES ('berlin', 'Z', 1, 1, 'Europe/Berlin');
+SELECT snowflake_key_format_create('berlin', 'Z', 1, 1, time_zone => 'Europe/Berlin');
 SELECT key, p.ts FROM (VALUES ('Z000000012610250230000002400007'), ('Z000000012610252630000002400007'), ('Z000000012610250300000002400007')) v(key), snowflake_key_parse(key) AS p;
 SELECT key, e.state, e.detail FROM
     (VALUES ('Z000000012610252700000002400007'), ('Z000000012610252559599992400007'), ('Z000000012606252630000002400007'),
             ('Z000000012610254800000002400007'), ('Z000000012603290230000002400007'), ('UD000000012610252630000002400007')) v(key),
     LATERAL error_of(format('SELECT snowflake_key_parse(%L)', key)) AS e;
-DELETE FROM snowflake_key_formats WHERE name = 'berlin';
+SELECT snowflake_key_format_drop('berlin');
 
 -- an hour that is left out when a clock is set forward
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES ('yukon', 'YT', 1, 1, 'America/Whitehorse');
+SELECT snowflake_key_format_create('yukon', 'YT', 1, 1, time_zone => 'America/Whitehorse');
 SELECT key, p.ts FROM (VALUES ('YT000000012003080159599992400000'), ('YT000000012003080300000002400000')) v(key), snowflake_key_parse(key) AS p;
 SELECT state, detail FROM error_of($$SELECT snowflake_key_parse('YT000000012003080230000002400000')$$);
 
 -- versions: keys of both are read
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, version) VALUES ('order2', 'UD', 8, 8, 2);
+SELECT snowflake_key_format_create('order2', 'UD', 8, 8, 2);
 SELECT p.format, p.version, p.database, p."table"
 FROM (VALUES ('UD000000012102261230103342400002'), ('UD070063022102261230103342400002')) v(key), snowflake_key_parse(key) AS p;
 SELECT state, detail FROM error_of($$SELECT snowflake_key_parse('UD070063012102261230103342400002')$$);
 SELECT state, detail FROM error_of($$SELECT snowflake_key_parse('UD000000032102261230103342400002')$$);
 
 -- changes: seen at once, undone with their transaction
-SELECT state, message, detail, hint FROM error_of($$UPDATE snowflake_key_formats SET time_zone = 'Asia/Shanghai' WHERE name = 'order'$$);
-UPDATE snowflake_key_formats SET time_zone = 'Asia/Shanghai', version = 3 WHERE name = 'order2';
-UPDATE snowflake_key_formats SET name = 'order3', db_count = 2 WHERE name = 'order2';
+SELECT state, message, detail, hint FROM error_of($$SELECT snowflake_key_format_alter('order', time_zone => 'Asia/Shanghai')$$);
+SELECT snowflake_key_format_alter('order2', time_zone => 'Asia/Shanghai', version => 3);
+SELECT snowflake_key_format_alter('order2', db_count => 2, new_name => 'order3');
 SELECT p.format, p.version, p.database, p.ts = snowflake_timestamp(p.id) AS same_time FROM snowflake_key('order3', 15) AS key, snowflake_key_parse(key) AS p;
 BEGIN;
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('mine', 'MN', 1, 1);
+SELECT snowflake_key_format_create('mine', 'MN', 1, 1);
 SELECT length(snowflake_key('mine', 1));
 SAVEPOINT s;
-UPDATE snowflake_key_formats SET name = 'yours' WHERE name = 'mine';
+SELECT snowflake_key_format_alter('mine', new_name => 'yours');
 SELECT length(snowflake_key('yours', 1));
 ROLLBACK TO s;
 SELECT length(snowflake_key('mine', 1));
 ROLLBACK;
 SELECT state, message FROM error_of($$SELECT snowflake_key('mine', 1)$$);
-DELETE FROM snowflake_key_formats WHERE name = 'order3';
+SELECT snowflake_key_format_drop('order3');
 SELECT state, message FROM error_of($$SELECT snowflake_key('order3', 1)$$);
 SELECT length(snowflake_key('order', 1));
 SET session_replication_role = replica;
-DELETE FROM snowflake_key_formats WHERE name = 'order';
+SELECT snowflake_key_format_drop('order');
 RESET session_replication_role;
 SELECT state, message FROM error_of($$SELECT snowflake_key('order', 1)$$);
+
+-- alter: null changes nothing, all else what create has; what is not there
+SELECT snowflake_key_format_create('a', 'AA', 1, 2, 3, 'UTC', 'codes', 2, 4, 3, 2, 5);
+SELECT snowflake_key_format_alter('a');
+SELECT f.* FROM snowflake_key_formats() AS f WHERE name = 'a';
+SELECT snowflake_key_format_alter('a', 'AB', 9, 8, 7, 'Asia/Tokyo', 'hash', 3, 6, 4, 5, 6, 'b');
+SELECT f.* FROM snowflake_key_formats() AS f WHERE name IN ('a', 'b');
+SELECT call, e.* FROM
+    (VALUES ($$alter('a')$$), ($$alter('a', version => 3)$$), ($$alter(NULL)$$), ($$alter('')$$), ($$alter('b', '')$$), ($$alter('b', 'A1')$$),
+            ($$alter('b', db_count => 0)$$), ($$alter('b', tables_per_db => -1)$$), ($$alter('b', version => -1)$$), ($$alter('b', version => 10000)$$),
+            ($$alter('b', time_zone => 'here')$$), ($$alter('b', time_zone => '')$$), ($$alter('b', text_route => 'any')$$),
+            ($$alter('b', database_width => 10)$$), ($$alter('b', table_width => 1)$$), ($$alter('b', version_width => -1)$$),
+            ($$alter('b', node_width => 1)$$), ($$alter('b', sequence_width => 19)$$), ($$alter('b', new_name => '')$$), ($$alter('b', new_name => 'user')$$),
+            ($$alter('b', 'US', version => 1, database_width => 2, table_width => 4, version_width => 2, node_width => 2, sequence_width => 5)$$),
+            ($$drop('a')$$), ($$drop(NULL)$$), ($$drop('')$$)) v(call),
+    LATERAL error_of('SELECT snowflake_key_format_' || call) AS e;
+SELECT length(snowflake_key('b', 1));
+SELECT snowflake_key_format_drop('b');
+
+-- nobody truncates what is configured, not even a superuser, or one that empties all tables
+SELECT * FROM error_of('TRUNCATE snowflake_catalog.key_formats') \gx
 BEGIN;
-TRUNCATE snowflake_key_formats;
-SELECT state, message FROM error_of($$SELECT snowflake_key('user', 1)$$);
-ROLLBACK;
+SET LOCAL session_replication_role = replica;
+SELECT state, message FROM error_of('TRUNCATE snowflake_catalog.dumped_mark CASCADE');
+COMMIT;
+CREATE TABLE key_test (id bigint);
+SELECT state, message FROM error_of((SELECT 'TRUNCATE ' || string_agg(oid::regclass::text, ', ' ORDER BY relname)
+    FROM pg_class WHERE relkind = 'r' AND (relname = 'key_test' OR relnamespace = 'snowflake_catalog'::regnamespace)));
+DROP TABLE key_test;
 SELECT length(snowflake_key('user', 1));
 
--- others than the owner may draw and look, and no more
+-- others than the owner may draw and look, and no more; whom the owner lets needs no right to the table
 CREATE ROLE regress_key_reader;
 SET ROLE regress_key_reader;
-SELECT count(*) > 0 AS read, length(snowflake_key('user', 1)) AS drawn FROM snowflake_key_formats;
-SELECT state, message FROM error_of($$INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('x', 'X', 1, 1)$$);
-SELECT state, message FROM error_of($$SELECT snowflake_key_formats_trigger()$$);
+SELECT count(*) > 0 AS read, length(snowflake_key('user', 1)) AS drawn FROM snowflake_key_formats();
+SELECT call, e.state, e.message FROM
+    (VALUES ($$snowflake_key_format_create('x', 'X', 1, 1)$$), ($$snowflake_key_format_alter('user', version => 2)$$), ($$snowflake_key_format_drop('user')$$),
+            ($$snowflake_catalog.lock_key_format('user')$$), ('snowflake_catalog.write_key_format(NULL, NULL)'),
+            ('snowflake_catalog.check_key_format()'), ('snowflake_catalog.refuse_truncate()')) v(call),
+    LATERAL error_of('SELECT ' || call) AS e;
+SELECT state, message FROM error_of('DELETE FROM snowflake_catalog.key_formats');
 RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_create, snowflake_key_format_alter, snowflake_key_format_drop TO regress_key_reader;
+SET ROLE regress_key_reader;
+SELECT snowflake_key_format_create('x', 'X', 1, 1);
+SELECT snowflake_key_format_alter('x', version => 2);
+SELECT snowflake_key_format_drop('x');
+SELECT state, message FROM error_of('DELETE FROM snowflake_catalog.key_formats');
+RESET ROLE;
+DROP OWNED BY regress_key_reader;
 DROP ROLE regress_key_reader;
-SELECT state, message FROM error_of($$SELECT snowflake_key_formats_trigger()$$);
+SELECT state, message FROM error_of($$SELECT snowflake_catalog.check_key_format()$$);
 
--- a long list of formats; the schema of the extension may change
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db)
-SELECT 'f' || i, chr(65 + i / 26) || chr(65 + i % 26) || 'x', 1, 1 FROM generate_series(0, 99) AS i;
+-- a long list of formats
+SELECT count(snowflake_key_format_create('f' || i, chr(65 + i / 26) || chr(65 + i % 26) || 'x', 1, 1)::text) FROM generate_series(0, 99) AS i;
 SELECT count(DISTINCT (snowflake_key_parse(snowflake_key('f' || i, i))).format) FROM generate_series(0, 99) AS i;
-CREATE SCHEMA elsewhere;
-ALTER EXTENSION snowflake SET SCHEMA elsewhere;
-SELECT length(elsewhere.snowflake_key('user', 1));
-ALTER EXTENSION snowflake SET SCHEMA public;
-DROP SCHEMA elsewhere;
-SELECT length(snowflake_key('user', 1));
+SELECT count(snowflake_key_format_drop(name)::text) FROM snowflake_key_formats();
 
-TRUNCATE snowflake_key_formats;
 DROP FUNCTION is_even;

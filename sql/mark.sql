@@ -54,7 +54,7 @@ BEGIN READ ONLY;
 SELECT * FROM error_of('SELECT snowflake_advance(0)') \gx
 SELECT * FROM error_of('SELECT snowflake_accept_layout()') \gx
 SELECT * FROM error_of('SELECT snowflake_confirm_node()') \gx
-SELECT * FROM error_of('INSERT INTO snowflake_dumped_mark DEFAULT VALUES') \gx
+SELECT * FROM error_of('INSERT INTO snowflake_catalog.dumped_mark DEFAULT VALUES') \gx
 COMMIT;
 
 -- nobody but a superuser, and whom it is granted to
@@ -76,74 +76,74 @@ RESET ROLE;
 SELECT count(*), bool_and(mark > snowflake_timestamp(:future)) AS after_it,
        bool_and(layout = current_setting('snowflake.layout')) AS layout,
        bool_and(epoch = current_setting('snowflake.epoch')::timestamptz) AS epoch
-FROM (SELECT format('SELECT * FROM snowflake_dumped_mark %s', extcondition[array_position(extconfig, 'snowflake_dumped_mark'::regclass)]) AS dumped
+FROM (SELECT format('SELECT * FROM snowflake_catalog.dumped_mark %s', extcondition[array_position(extconfig, 'snowflake_catalog.dumped_mark'::regclass)]) AS dumped
       FROM pg_extension WHERE extname = 'snowflake') AS e,
      query_to_xml(dumped, true, false, '') AS x,
      XMLTABLE('/table/row' PASSING x COLUMNS mark timestamptz, layout text, epoch timestamptz);
 
 -- anyone may restore a mark of the past; it is not kept as a row
 SET ROLE regress_snowflake_user;
-INSERT INTO snowflake_dumped_mark
+INSERT INTO snowflake_catalog.dumped_mark
 VALUES ('2020-01-02 00:00:00+00', current_setting('snowflake.layout'), current_setting('snowflake.epoch')::timestamptz),
        ('2020-01-01 00:00:00+00', NULL, NULL), ('2019-12-31 00:00:00+00', NULL, NULL), ('4713-01-01 00:00:00+00 BC', NULL, NULL);
-COPY snowflake_dumped_mark (mark, layout, epoch) FROM stdin;
+COPY snowflake_catalog.dumped_mark (mark, layout, epoch) FROM stdin;
 2021-02-23 15:32:04.056001+00	time:41 node:5 worker:5 sequence:12	2020-01-01 08:00:00+08
 \.
-INSERT INTO snowflake_dumped_mark SELECT clock_timestamp() - interval '1ms' FROM generate_series(1, 10) RETURNING *;
+INSERT INTO snowflake_catalog.dumped_mark SELECT clock_timestamp() - interval '1ms' FROM generate_series(1, 10) RETURNING *;
 -- nothing to restore
-INSERT INTO snowflake_dumped_mark VALUES (NULL), ('infinity'), ('-infinity');
-INSERT INTO snowflake_dumped_mark DEFAULT VALUES;
+INSERT INTO snowflake_catalog.dumped_mark VALUES (NULL), ('infinity'), ('-infinity');
+INSERT INTO snowflake_catalog.dumped_mark DEFAULT VALUES;
 SELECT snowflake_nextval() > :future AS goes_on;
 
 -- but not one of the future
-SELECT * FROM error_of($$INSERT INTO snowflake_dumped_mark VALUES ('2080-01-01 00:00:00+00')$$) \gx
-SELECT * FROM error_of($$INSERT INTO snowflake_dumped_mark VALUES ('294276-12-31 00:00:00+00')$$) \gx
-SELECT * FROM error_of($$INSERT INTO snowflake_dumped_mark SELECT clock_timestamp() + '1 day'$$ ) AS e(state) \gset
+SELECT * FROM error_of($$INSERT INTO snowflake_catalog.dumped_mark VALUES ('2080-01-01 00:00:00+00')$$) \gx
+SELECT * FROM error_of($$INSERT INTO snowflake_catalog.dumped_mark VALUES ('294276-12-31 00:00:00+00')$$) \gx
+SELECT * FROM error_of($$INSERT INTO snowflake_catalog.dumped_mark SELECT clock_timestamp() + '1 day'$$ ) AS e(state) \gset
 SELECT :'state' AS state;
 SELECT snowflake_nextval() > :future AS goes_on;
 -- and nothing else
-SELECT * FROM error_of('UPDATE snowflake_dumped_mark SET mark = now()') \gx
-SELECT * FROM error_of('DELETE FROM snowflake_dumped_mark') \gx
-SELECT * FROM error_of('TRUNCATE snowflake_dumped_mark') \gx
+SELECT * FROM error_of('UPDATE snowflake_catalog.dumped_mark SET mark = now()') \gx
+SELECT * FROM error_of('DELETE FROM snowflake_catalog.dumped_mark') \gx
+SELECT * FROM error_of('TRUNCATE snowflake_catalog.dumped_mark') \gx
 RESET ROLE;
 
 -- a superuser may
 SET client_min_messages = error;
 SELECT clock_timestamp() + '900ms' AS mark \gset
-INSERT INTO snowflake_dumped_mark VALUES (:'mark');
+INSERT INTO snowflake_catalog.dumped_mark VALUES (:'mark');
 RESET client_min_messages;
 SELECT bool_and(snowflake_timestamp(id) >= :'mark') AS above FROM snowflake_nextval(100) AS id;
 
 -- IDs of another layout or epoch: restored, with a warning
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00', 'time:41 node:10 sequence:12', '2020-01-01 00:00:00+00');
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00', 'time:41 node:5 worker:5 sequence:12', '2010-11-04 01:42:54.657+00');
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00', 'not a layout', '2020-01-01 00:00:00+00');
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00', '', '-infinity');
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00', 'time:41 node:10 sequence:12', '2020-01-01 00:00:00+00');
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00', 'time:41 node:5 worker:5 sequence:12', '2010-11-04 01:42:54.657+00');
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00', 'not a layout', '2020-01-01 00:00:00+00');
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00', '', '-infinity');
 -- what does not say which, or says it in other words: none
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00', NULL, '2020-01-01 00:00:00+00');
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00', 'time:41 node:10 sequence:12', NULL);
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00', '  time:41@1ms node:5	worker:5 sequence:12', '2020-01-01 08:00:00+08');
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00', NULL, '2020-01-01 00:00:00+00');
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00', 'time:41 node:10 sequence:12', NULL);
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00', '  time:41@1ms node:5	worker:5 sequence:12', '2020-01-01 08:00:00+08');
 
 -- also where triggers are not for users
 SET session_replication_role = replica;
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00');
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00');
 RESET session_replication_role;
-SELECT count(*) FROM snowflake_dumped_mark;
+SELECT count(*) FROM snowflake_catalog.dumped_mark;
 
 -- and where the trigger was disabled, it is noticed
 BEGIN;
-ALTER TABLE snowflake_dumped_mark DISABLE TRIGGER ALL;
-INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02 00:00:00+00');
+ALTER TABLE snowflake_catalog.dumped_mark DISABLE TRIGGER ALL;
+INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02 00:00:00+00');
 ROLLBACK;
 
 -- the trigger is for its table
-SELECT has_function_privilege('regress_snowflake_user', 'snowflake_restore_mark()', 'EXECUTE') AS anyones;
-SELECT * FROM error_of('SELECT snowflake_restore_mark()') \gx
+SELECT has_function_privilege('regress_snowflake_user', 'snowflake_catalog.restore_mark()', 'EXECUTE') AS anyones;
+SELECT * FROM error_of('SELECT snowflake_catalog.restore_mark()') \gx
 CREATE TABLE other (mark timestamptz);
-CREATE TRIGGER t AFTER INSERT ON other FOR EACH ROW EXECUTE FUNCTION snowflake_restore_mark();
+CREATE TRIGGER t AFTER INSERT ON other FOR EACH ROW EXECUTE FUNCTION snowflake_catalog.restore_mark();
 SELECT * FROM error_of('INSERT INTO other VALUES (now())') \gx
 DROP TRIGGER t ON other;
-CREATE TRIGGER t BEFORE INSERT ON other FOR EACH ROW EXECUTE FUNCTION snowflake_restore_mark();
+CREATE TRIGGER t BEFORE INSERT ON other FOR EACH ROW EXECUTE FUNCTION snowflake_catalog.restore_mark();
 SELECT * FROM error_of('INSERT INTO other VALUES (now())') \gx
 DROP TABLE other;
 

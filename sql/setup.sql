@@ -9,31 +9,45 @@ WHERE refclassid = 'pg_extension'::regclass
   AND deptype = 'e' AND classid <> 'pg_type'::regclass
   AND obj_description(objid, classid::regclass::name) IS NULL;
 
--- functions can run in parallel workers, give NULL for NULL, and are STABLE or
--- VOLATILE, but for these: i immutable; parallel r restricted, u unsafe
+-- functions are STABLE, can run in parallel workers and give NULL for NULL, but for
+-- these: i immutable, v volatile; parallel r restricted, u unsafe
 SELECT p.oid::regprocedure AS function, provolatile, proparallel, proisstrict
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
   AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake')
-  AND (provolatile = 'i' OR proparallel <> 's' OR NOT proisstrict)
+  AND (provolatile <> 's' OR proparallel <> 's' OR NOT proisstrict)
 ORDER BY p.oid::regprocedure::text COLLATE "C";
 
--- each column of a view, and of the table that users change, has a comment
+-- each column of a view has a comment
 SELECT a.attrelid::regclass AS relation, a.attname
 FROM pg_depend AS d
-JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND (c.relkind = 'v' OR c.relname = 'snowflake_key_formats')
+JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'v'
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
 WHERE d.deptype = 'e' AND col_description(a.attrelid, a.attnum) IS NULL
   AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake')
 ORDER BY a.attrelid, a.attnum;
 
--- it can be moved to another schema, and drops cleanly
+-- in the schema where it is created it puts functions and statistics, and nothing else
+SELECT c.oid::regclass AS relation, c.relkind
+FROM pg_depend AS d
+JOIN pg_class AS c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+WHERE d.deptype = 'e' AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake')
+  AND c.relnamespace <> 'snowflake_catalog'::regnamespace
+ORDER BY c.relname;
+
+-- it can be created in another schema, also where somebody has a table of a name of ours; stays there; and drops cleanly
+DROP EXTENSION snowflake;
 CREATE SCHEMA elsewhere;
-ALTER EXTENSION snowflake SET SCHEMA elsewhere;
-SELECT count(*) > 0 AS moved FROM elsewhere.pg_stat_snowflake_slots;
+CREATE TABLE elsewhere.key_formats ();
+CREATE EXTENSION snowflake SCHEMA elsewhere;
+ALTER EXTENSION snowflake SET SCHEMA public;
+SELECT count(*) > 0 AS there FROM elsewhere.pg_stat_snowflake_slots;
+SELECT elsewhere.snowflake_key_format_create('user', 'US', 4, 8);
+SELECT length(elsewhere.snowflake_key('user', 1));
 DROP EXTENSION snowflake;
 CREATE EXTENSION snowflake;
-DROP SCHEMA elsewhere;
+DROP SCHEMA elsewhere CASCADE;
+SELECT nspname FROM pg_namespace WHERE nspname LIKE 'snowflake%' AND nspname <> 'snowflake_home';
 
 -- what a statement fails with
 CREATE FUNCTION error_of(statement text, OUT state text, OUT message text,

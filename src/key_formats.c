@@ -3,9 +3,9 @@
  * key_formats.c
  *		The formats of business keys: the table, and what of it is kept.
  *
- * The rows of the table snowflake_key_formats are kept in this backend as the
- * server keeps its catalogs: read by the snapshot that these are read by, and
- * forgotten with the table's entry in the relation cache.  A trigger
+ * The rows of the table snowflake_catalog.key_formats are kept in this backend
+ * as the server keeps its catalogs: read by the snapshot that these are read
+ * by, and forgotten with the table's entry in the relation cache.  A trigger
  * invalidates that when a row changes, in all backends when it commits.
  *
  * What makes two IDs equal keys, or one key that of two formats, is refused
@@ -31,6 +31,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
@@ -46,7 +47,10 @@
 #include "key_formats.h"
 #include "settings.h"
 
-PG_FUNCTION_INFO_V1(snowflake_key_formats_trigger);
+PG_FUNCTION_INFO_V1(snowflake_check_key_format);
+
+#define SCHEMA "snowflake_catalog"
+#define TABLE "key_formats"
 
 /* The table's columns. */
 enum
@@ -283,14 +287,12 @@ forget(Datum arg, Oid relid)
 }
 
 /*
- * Read them again.  The table is in the schema of the function that asks, as
- * all of the extension is.
+ * Read them again.
  */
 static void
-keep_rows(FunctionCallInfo fcinfo)
+keep_rows(void)
 {
 	static bool registered = false;
-	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
 	Relation	rel;
 	MemoryContext context;
 	MemoryContext caller;
@@ -302,14 +304,14 @@ keep_rows(FunctionCallInfo fcinfo)
 		registered = true;
 	}
 
-	kept_relid = get_relname_relid(KEY_FORMATS_TABLE, schema);
+	kept_relid = get_relname_relid(TABLE, get_namespace_oid(SCHEMA, false));
 	if (!OidIsValid(kept_relid))
-		elog(ERROR, "table \"%s\" is missing", KEY_FORMATS_TABLE);
+		elog(ERROR, "table \"%s.%s\" is missing", SCHEMA, TABLE);
 	rel = table_open(kept_relid, AccessShareLock);
 
 	/* from here on a change may come at any time, and must not be missed */
 	kept_is_valid = true;
-	context = AllocSetContextCreate(TopMemoryContext, KEY_FORMATS_TABLE,
+	context = AllocSetContextCreate(TopMemoryContext, "snowflake key formats",
 									ALLOCSET_SMALL_SIZES);
 	caller = MemoryContextSwitchTo(context);
 	PG_TRY();
@@ -334,12 +336,12 @@ keep_rows(FunctionCallInfo fcinfo)
 }
 
 const FormatRows *
-formats_read(FunctionCallInfo fcinfo)
+formats_read(void)
 {
 	/* what was committed is seen within a transaction, too */
 	AcceptInvalidationMessages();
 	if (unlikely(!kept_is_valid))
-		keep_rows(fcinfo);
+		keep_rows();
 	return &kept;
 }
 
@@ -359,7 +361,7 @@ formats_find(const FormatRows *formats, const char *name, int len)
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("key format \"%.*s\" does not exist", len, name),
-			 errhint("Formats are rows of the table \"" KEY_FORMATS_TABLE "\".")));
+			 errhint("snowflake_key_formats() lists the formats, and snowflake_key_format_create() makes one.")));
 }
 
 /*
@@ -400,11 +402,12 @@ require_same_widths(Relation rel, const FormatRow *format)
 }
 
 /*
- * Triggers on snowflake_key_formats, both AFTER: for each row, check it; for
- * each statement, let all backends read the rows again.
+ * Trigger on the table, AFTER INSERT OR UPDATE OR DELETE: check the row, and let
+ * all backends read the rows again.  For each row, as logical replication fires
+ * no trigger for statements.
  */
 Datum
-snowflake_key_formats_trigger(PG_FUNCTION_ARGS)
+snowflake_check_key_format(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	Relation	rel;
@@ -412,17 +415,15 @@ snowflake_key_formats_trigger(PG_FUNCTION_ARGS)
 	FormatRow	format;
 	FormatRow	old;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigdata->tg_event))
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_AFTER(trigdata->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("snowflake_key_formats_trigger must be called as an AFTER trigger")));
+				 errmsg("snowflake_catalog.check_key_format must be called as an AFTER trigger FOR EACH ROW")));
 
 	rel = trigdata->tg_relation;
-	if (!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event))
-	{
-		CacheInvalidateRelcache(rel);
-		return PointerGetDatum(NULL);
-	}
+	CacheInvalidateRelcache(rel);
 	if (TRIGGER_FIRED_BY_DELETE(trigdata->tg_event))
 		return PointerGetDatum(NULL);
 
@@ -444,7 +445,7 @@ snowflake_key_formats_trigger(PG_FUNCTION_ARGS)
 							format.name),
 					 errdetail("A key drawn from now on could equal one that was drawn in the time zone \"%s\".",
 							   old.zone_name),
-					 errhint("Add a format with the same prefix and another version.")));
+					 errhint("Create a format with the same prefix and another version.")));
 	}
 	return PointerGetDatum(NULL);
 }

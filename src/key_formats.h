@@ -8,15 +8,12 @@
 #ifndef SNOWFLAKE_KEY_FORMATS_H
 #define SNOWFLAKE_KEY_FORMATS_H
 
-#include "fmgr.h"
 #include "pgtime.h"
 #include "utils/timestamp.h"
 
 #include "key.h"
 
 #pragma GCC visibility push(hidden)
-
-#define KEY_FORMATS_TABLE "snowflake_key_formats"
 
 /* A row. */
 typedef struct FormatRow
@@ -39,11 +36,8 @@ typedef struct FormatRows
 	FormatRow  *rows;
 } FormatRows;
 
-/*
- * The rows of now, for a function that is called by SQL.  They last until it
- * asks again.
- */
-extern const FormatRows *formats_read(FunctionCallInfo fcinfo);
+/* The rows of now.  They last until they are asked for again. */
+extern const FormatRows *formats_read(void);
 
 /* The row of a name, or an ERROR, also when this server cannot use it. */
 extern const FormatRow *formats_find(const FormatRows *formats,

@@ -322,7 +322,7 @@ snowflake_key_parse(PG_FUNCTION_ARGS)
 	text	   *arg = PG_GETARG_TEXT_PP(0);
 	const char *str = VARDATA_ANY(arg);
 	int			len = VARSIZE_ANY_EXHDR(arg);
-	const FormatRow *format = find_format_of(formats_read(fcinfo), str, len);
+	const FormatRow *format = find_format_of(formats_read(), str, len);
 	ReadKey		read;
 	const int64 *number = read.key.number;
 	Datum		values[9];
@@ -401,7 +401,7 @@ getarg_format(FunctionCallInfo fcinfo, const FormatRows *formats)
 Datum
 snowflake_key_number(PG_FUNCTION_ARGS)
 {
-	const FormatRow *format = getarg_format(fcinfo, formats_read(fcinfo));
+	const FormatRow *format = getarg_format(fcinfo, formats_read());
 
 	require_not_null(fcinfo, 1, "route");
 	PG_RETURN_TEXT_P(draw(format, route_number(PG_GETARG_INT64(1), format->tables)));
@@ -428,7 +428,7 @@ route_key(const FormatRow *format, const ReadKey *read)
 Datum
 snowflake_key_text(PG_FUNCTION_ARGS)
 {
-	const FormatRows *formats = formats_read(fcinfo);
+	const FormatRows *formats = formats_read();
 	const FormatRow *format = getarg_format(fcinfo, formats);
 	const FormatRow *route_format;
 	text	   *route;

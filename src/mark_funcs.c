@@ -191,14 +191,14 @@ restore_backfilled(TriggerData *trigdata)
 				 errmsg("permission denied to use up sequence numbers for backfilling"),
 				 errdetail("The dump has backfilled IDs, of up to " INT64_FORMAT " in a time unit.",
 						   backfilled),
-				 errhint("Restore the table \"snowflake_dumped_mark\" as a superuser. Otherwise do not call snowflake_backfill() on this server for times in which the dump has such IDs.")));
+				 errhint("Restore the table \"snowflake_catalog.dumped_mark\" as a superuser. Otherwise do not call snowflake_backfill() on this server for times in which the dump has such IDs.")));
 	backfill_advance((uint64) backfilled);
 }
 
 /*
- * Trigger on snowflake_dumped_mark: a dump is being restored, and its IDs are
- * below the mark in the row.  Raise this server's mark, so that it issues none
- * of them.  No row is stored.
+ * Trigger on snowflake_catalog.dumped_mark: a dump is being restored, and its
+ * IDs are below the mark in the row.  Raise this server's mark, so that it
+ * issues none of them.  No row is stored.
  */
 Datum
 snowflake_restore_mark(PG_FUNCTION_ARGS)
@@ -215,7 +215,7 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("snowflake_restore_mark must be called as a BEFORE INSERT FOR EACH ROW trigger")));
+				 errmsg("snowflake_catalog.restore_mark must be called as a BEFORE INSERT FOR EACH ROW trigger")));
 
 	if (RelationGetNumberOfAttributes(trigdata->tg_relation) != 4 ||
 		SPI_gettypeid(trigdata->tg_relation->rd_att, 1) != TIMESTAMPTZOID ||
@@ -223,7 +223,7 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 		SPI_gettypeid(trigdata->tg_relation->rd_att, 4) != INT8OID)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("snowflake_restore_mark must be a trigger on snowflake_dumped_mark")));
+				 errmsg("snowflake_catalog.restore_mark must be a trigger on snowflake_catalog.dumped_mark")));
 
 	mark = DatumGetTimestampTz(SPI_getbinval(trigdata->tg_trigtuple,
 											 trigdata->tg_relation->rd_att,

@@ -161,7 +161,7 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 
 /*
  * snowflake.issued_until; '' where nothing is generated.  A dump takes it
- * along, see snowflake_dumped_mark in the install script.
+ * along, see install/dump.sql.
  */
 static const char *
 show_issued_until(void)

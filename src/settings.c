@@ -478,7 +478,7 @@ define_mark(GucContext fixed)
 							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
 							   NULL, NULL, NULL);
 
-	/* Read by dumps, see snowflake_dumped_mark in the install script. */
+	/* Read by dumps, see install/dump.sql. */
 	DefineCustomStringVariable("snowflake.backfilled",
 							   "Says how many sequence numbers of a time unit snowflake_backfill() has used at most.",
 							   "Set by the background workers.",

@@ -383,7 +383,7 @@ foreach my $same ($twitter, "snowflake.layout = 'twitter'")
 	foreach my $dumped ('twitter', 'time:41 node:5 worker:5 sequence:12', 'leaf', 'nobody')
 	{
 		my ($ret, $stdout, $stderr) = $node->psql('postgres',
-			"INSERT INTO snowflake_dumped_mark VALUES ('2020-01-02+00', '$dumped', '2010-11-04 01:42:54.657+00')");
+			"INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02+00', '$dumped', '2010-11-04 01:42:54.657+00')");
 		is($ret, 0, "restores a mark of the layout $dumped");
 		is($stderr =~ /WARNING:  the IDs of this dump are of another layout or epoch/ ? 1 : 0,
 			$dumped =~ /^(leaf|nobody)$/ ? 1 : 0, 'and warns if it is another');
@@ -405,13 +405,13 @@ foreach my $other ("snowflake.layout = 'discord'", "snowflake.layout = 'leaf'",
 # Each of them: what is drawn is what its reader reads, whatever is set.
 go_on_with('');
 my $dialects = $node->safe_psql('postgres',
-	"SELECT name, node_bits > 0, last_ts < now() FROM snowflake_dialects");
+	"SELECT name, node_bits > 0, last_ts < now() FROM snowflake_dialects()");
 foreach my $dialect (split /\n/, $dialects)
 {
 	my ($name, $has_node, $ended) = split /\|/, $dialect;
 
 	restart_with("snowflake.layout = '$name'\nsnowflake.node_id = " . ($has_node eq 't' ? 11 : -1));
-	is($node->safe_psql('postgres', "SELECT d.layout = l.layout AND d.epoch = current_setting('snowflake.epoch')::timestamptz AND d.last_ts = l.last_ts FROM snowflake_dialects d, snowflake_layout() l WHERE name = '$name'"),
+	is($node->safe_psql('postgres', "SELECT d.layout = l.layout AND d.epoch = current_setting('snowflake.epoch')::timestamptz AND d.last_ts = l.last_ts FROM snowflake_dialects() d, snowflake_layout() l WHERE name = '$name'"),
 		't', "the layout $name");
 	is($node->safe_psql('postgres', "SELECT ts, node, worker, sequence FROM snowflake_parse(175928847299117063, 'discord')"),
 		'2016-04-30 11:18:25.796+00|1|0|7', 'reads an ID of Discord');

@@ -35,7 +35,7 @@ sub insert
 {
 	my ($mark, $backfilled) = @_;
 
-	return 'INSERT INTO snowflake_dumped_mark VALUES (' . join(', ', $mark, "current_setting('snowflake.layout')",
+	return 'INSERT INTO snowflake_catalog.dumped_mark VALUES (' . join(', ', $mark, "current_setting('snowflake.layout')",
 		"current_setting('snowflake.epoch')::timestamptz", $backfilled // 'NULL') . ')';
 }
 

@@ -35,14 +35,14 @@ sub error_of
 	return psql_error($stderr);
 }
 
-sub insert_format
+sub create_format
 {
-	my ($name, $columns, $values) = @_;
+	my ($name, @options) = @_;
 
-	return "INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db$columns) VALUES ('$name', '$name', 4, 8$values)";
+	return "SELECT snowflake_key_format_create(" . join(', ', "'$name'", "'$name'", 4, 8, @options) . ')';
 }
 
-sql(insert_format('UD', '', ''));
+sql(create_format('UD'));
 
 #
 # Many backends: with 31 slots, the fourth backend has one that 5 digits do not hold.
@@ -101,10 +101,10 @@ SQL
 my $key = "(SELECT p.id FROM snowflake_key_parse(snowflake_key('ONE', i)) AS p)";
 my $id = 'snowflake_nextval() + i - i';
 
-sql('TRUNCATE snowflake_key_formats');
+sql('SELECT snowflake_key_format_drop(name) FROM snowflake_key_formats()');
 fresh_minute();
 restart_with("snowflake.layout = 'time:31\@60s node:5 worker:3 sequence:2'\nsnowflake.sequence_start = zero\nsnowflake.max_drift = '4min'\n");
-sql(insert_format('ONE', ', sequence_width', ', 1'));
+sql(create_format('ONE', 'sequence_width => 1'));
 my $a = session($node);
 my $b = session($node);
 is(fields($a, $id, 1), '0:0+0', 'an ID is drawn from slot 0');
@@ -124,7 +124,7 @@ is(fields($c, $id, 1), '2:1+0', 'there still are IDs');
 $_->quit foreach $a, $b, $c;
 
 #
-# Other layouts: formats that were inserted with another are tested again
+# Other layouts: formats that were created with another are tested again
 #
 $error = error_of("SELECT snowflake_key_parse('ONE00000001" . sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYMMDDHH24MI')") . "01000010')");
 like($error->{detail}, qr/^No ID of the layout "time:31\@60s node:5 worker:3 sequence:2", which begins at .*, has its time\.$/, 'a time between those of units');
@@ -133,8 +133,8 @@ restart_with("snowflake.layout = 'time:41 node:6 worker:4 sequence:12'\nsnowflak
 $error = error_of("SELECT snowflake_key('ONE', 1)");
 is("$error->{sqlstate}: $error->{message}", '22023: key format "ONE" cannot be used', 'a format of another layout');
 is($error->{detail}, 'The field "sequence" has a width of 1, for numbers up to 9, and must hold numbers up to 4095.', 'and why');
-sql('DELETE FROM snowflake_key_formats');
-sql(insert_format('UD', '', ''));
+sql('SELECT snowflake_key_format_drop(name) FROM snowflake_key_formats()');
+sql(create_format('UD'));
 is(sql("SET timezone = 'UTC'; SELECT p.*, snowflake_compose(ts, 53, 0, 2) = id FROM snowflake_key_parse('UD000000011902261230103345300002') AS p"),
 	'UD|UD|0|0|1|2019-02-26 12:30:10.334+00|53|2|20482507501010946|t', 'the published order number');
 like(sql("SELECT snowflake_key('UD', 0)"), qr/^UD00000001\d{15}53\d{5}$/, 'and one like it');
@@ -142,25 +142,25 @@ like(sql("SELECT snowflake_key('UD', 0)"), qr/^UD00000001\d{15}53\d{5}$/, 'and o
 restart_with("snowflake.layout = 'time:41 node:10 sequence:12'\nsnowflake.node_id = 53\n");
 $error = error_of("SELECT snowflake_key('UD', 0)");
 is($error->{detail}, 'The field "node" has a width of 2, for numbers up to 99, and must hold numbers up to 1023.', 'more than 100 nodes');
-$error = error_of(insert_format('MD', '', ''));
-is($error->{detail}, 'The field "node" has a width of 2, for numbers up to 99, and must hold numbers up to 1023.', 'not to be inserted');
-sql(insert_format('MD', ', node_width', ', 4'));
+$error = error_of(create_format('MD'));
+is($error->{detail}, 'The field "node" has a width of 2, for numbers up to 99, and must hold numbers up to 1023.', 'not to be created');
+sql(create_format('MD', 'node_width => 4'));
 is(sql("SELECT key ~ '^MD00000001[0-9]{15}0053[0-9]{5}\$' AND id = snowflake_currval() FROM snowflake_key('MD', 0) AS key, snowflake_key_parse(key)"),
 	't', 'with more digits');
 
 # below a worker above the time there is no going down to another
 restart_with("snowflake.layout = 'worker:5 time:41 node:5 sequence:12'\n");
-$error = error_of(insert_format('WD', '', ''));
+$error = error_of(create_format('WD'));
 is($error->{detail},
 	'The field "sequence" has a width of 5, for 24 of 31 worker numbers, and in the layout "worker:5 time:41 node:5 sequence:12" the worker is above the time: it must hold them all.',
 	'a worker above the time');
-sql(insert_format('WD', ', sequence_width', ', 6'));
+sql(create_format('WD', 'sequence_width => 6'));
 is(sql("SELECT count(*) FROM generate_series(1, 1000) AS i, snowflake_key('WD', i) AS key, snowflake_key_parse(key) AS p WHERE (p.id, p.node) = (snowflake_currval(), 1)"),
 	'1000', 'with more digits');
 
 # fields in any order
 restart_with("snowflake.layout = 'node:5 time:41\@10ms sequence:8 worker:2'\nsnowflake.node_id = 17\n");
-sql(insert_format('ND', '', ''));
+sql(create_format('ND'));
 is(sql("SELECT count(*), count(DISTINCT key) FROM generate_series(1, 1000) AS i, snowflake_key('ND', i) AS key, snowflake_key_parse(key) AS p WHERE (p.id, p.node) = (snowflake_currval(), 17)"),
 	'1000|1000', 'other places and units');
 
@@ -171,26 +171,51 @@ sql('CREATE DATABASE copy');
 my $dump = $node->basedir . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
 $node->safe_psql('copy', slurp_file($dump));
-my $rows = 'SELECT * FROM snowflake_key_formats ORDER BY name';
-is($node->safe_psql('copy', "DELETE FROM snowflake_key_formats WHERE name = 'no such'; $rows"), sql($rows), 'the formats are restored');
+my $rows = 'SELECT * FROM snowflake_key_formats()';
+is($node->safe_psql('copy', $rows), sql($rows), 'the formats are restored');
 like($node->safe_psql('copy', "SELECT snowflake_key('ND', 1)"), qr/^ND/, 'and are of use');
 
 #
-# Where a database's owner made the extension, the owner may change formats
+# Where a database's owner made the extension, the owner may change formats, and
+# let others do so
 #
 sql('CREATE ROLE bob LOGIN; CREATE ROLE ann LOGIN; CREATE DATABASE mine OWNER bob');
-is($node->psql('mine', 'CREATE EXTENSION snowflake', connstr => $node->connstr('mine') . ' user=bob'), 0, 'the extension is bob\'s');
-foreach my $change (
-	insert_format('BOB', '', ''),
-	"UPDATE snowflake_key_formats SET name = 'mine' WHERE name = 'BOB'",
-	"DELETE FROM snowflake_key_formats WHERE name = 'mine'",
-	'TRUNCATE snowflake_key_formats')
+sub as
 {
-	my ($verb) = $change =~ /^(\w+)/;
+	my ($user, $sql, $dbname) = @_;
 
-	is($node->psql('mine', $change, connstr => $node->connstr('mine') . ' user=ann'), 3, "not to others: $verb");
-	is($node->psql('mine', $change, connstr => $node->connstr('mine') . ' user=bob'), 0, "to the extension's owner: $verb");
+	return scalar $node->psql($dbname // 'mine', $sql, connstr => $node->connstr($dbname // 'mine') . " user=$user");
 }
+is(as('bob', 'CREATE EXTENSION snowflake'), 0, 'the extension is bob\'s');
+foreach my $change (
+	create_format('BOB'),
+	"SELECT snowflake_key_format_alter('BOB', new_name => 'mine')",
+	"SELECT snowflake_key_format_drop('mine')")
+{
+	my ($function) = $change =~ /(snowflake_\w+)/;
+
+	is(as('ann', $change), 3, "not to others: $function");
+	is(as('bob', $change), 0, "to the extension's owner: $function");
+	is(as('bob', "GRANT EXECUTE ON FUNCTION $function TO ann"), 0, "and to grant: $function");
+}
+is(as('ann', create_format('ANN')), 0, 'to whom the owner lets');
+as('ann', 'GRANT EXECUTE ON FUNCTION snowflake_key_format_drop TO public');
+is($node->safe_psql('mine', "SELECT has_function_privilege(0, 'snowflake_key_format_drop(text)', 'EXECUTE')"), 'f', 'who cannot grant it');
+is(as('bob', "DELETE FROM snowflake_catalog.key_formats"), 3, 'nor does anyone write the table');
+
+# and restores them
+sql('CREATE DATABASE mine_too OWNER bob');
+$node->command_ok([ 'pg_dump', '-O', '-x', '-f', $dump, $node->connstr('mine') . ' user=bob' ], 'pg_dump as bob');
+is(as('bob', slurp_file($dump), 'mine_too'), 0, 'restored by bob');
+is($node->safe_psql('mine_too', $rows), $node->safe_psql('mine', $rows), 'the formats are there');
+(undef, undef, my $wrong) = $node->psql('mine_too', "COPY snowflake_catalog.key_formats FROM stdin;\nX\tX\t1\t1\t1\tUTC\tcodes\t2\t4\t2\t1\t5\n\\.\n",
+	connstr => $node->connstr('mine_too') . ' user=bob');
+like($wrong, qr/key format "X" cannot be used\nDETAIL:  The field "node" has a width of 1/, 'also what is restored is checked');
+my $other = session($node, 'mine_too');
+$other->query("SELECT snowflake_key('ANN', 1)");
+is(as('bob', "COPY snowflake_catalog.key_formats FROM stdin;\nX\tX\t1\t1\t1\tUTC\tcodes\t2\t4\t2\t2\t5\n\\.\n", 'mine_too'), 0, 'restored while a session has formats');
+is($other->query_safe("SELECT left(snowflake_key('X', 1), 1)"), "X", 'which knows of it');
+$other->quit;
 
 #
 # Years have two digits
@@ -198,8 +223,8 @@ foreach my $change (
 my $end_of_century = 4102444800 - time;
 my $late = snowflake_node('late', "snowflake.layout = 'time:42 node:5 worker:5 sequence:11'\n", clock => $end_of_century - 3600);
 $late->safe_psql('postgres', <<'SQL');
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone)
-VALUES ('UT', 'UT', 1, 1, 'UTC'), ('SH', 'SH', 1, 1, 'Asia/Shanghai');
+SELECT snowflake_key_format_create('UT', 'UT', 1, 1);
+SELECT snowflake_key_format_create('SH', 'SH', 1, 1, time_zone => 'Asia/Shanghai');
 SQL
 like($late->safe_psql('postgres', "SELECT snowflake_key('UT', 0)"), qr/^UT0000000199123123/, 'the last hour of the century');
 foreach my $name ('SH', 'UT')
@@ -217,7 +242,7 @@ foreach my $name ('SH', 'UT')
 #
 my $fold = 1792888200;    # 2026-10-25 00:30:00 UTC, in Berlin half an hour before it is 2 o'clock again
 my $berlin = snowflake_node('berlin', "snowflake.sequence_start = zero\n", clock => $fold - time);
-$berlin->safe_psql('postgres', insert_format('BE', ', time_zone', q(, 'Europe/Berlin')));
+$berlin->safe_psql('postgres', create_format('BE', q(time_zone => 'Europe/Berlin')));
 foreach (
 	[ 0, '61025023\d', 'the first time' ],
 	[ 3600, '61025263\d', 'the second time' ],

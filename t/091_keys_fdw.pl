@@ -27,7 +27,7 @@ foreach my $i (0 .. 1)
 {
 	sql($i, <<SQL);
 CREATE EXTENSION postgres_fdw;
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('user', 'US', 2, 8), ('order', 'UD', 2, 8);
+SELECT snowflake_key_format_create('user', 'US', 2, 8), snowflake_key_format_create('order', 'UD', 2, 8);
 CREATE TABLE orders (order_no text COLLATE "C" NOT NULL, user_no text) PARTITION BY RANGE (order_no);
 CREATE TABLE orders_$i PARTITION OF orders (PRIMARY KEY (order_no)) FOR VALUES FROM ('UD0@{[$i]}') TO ('UD0@{[$i + 1]}');
 SQL

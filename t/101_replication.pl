@@ -74,6 +74,24 @@ SQL
 		"before|1\nlogical1|1\nlogical2|2", 'one way: each has the number of the server that drew it');
 	is($b->safe_psql('postgres', "SELECT DISTINCT status FROM snowflake_check() WHERE \"check\" = 'tables'"), 'ok', 'one way: snowflake_check() finds that right');
 
+	# Formats of keys, too, where they are published; sessions that have read them
+	# learn of it
+	$a->safe_psql('postgres', 'CREATE PUBLICATION formats FOR TABLE snowflake_catalog.key_formats');
+	$subscribe->($a, $b, 'formats');
+	ok($b->poll_query_until('postgres', q(SELECT srsubstate = 'r' FROM pg_subscription_rel WHERE srrelid = 'snowflake_catalog.key_formats'::regclass)),
+		'formats: copied');
+	my $session = session($b);
+	my $drawn = sub { return ($session->query("SELECT 'drawn: ' || snowflake_key('order', 1)"))[0] =~ /^drawn: (..)/ ? $1 : '' };
+	is($drawn->(), '', 'formats: there is none');
+	$a->safe_psql('postgres', "SELECT snowflake_key_format_create('order', 'OR', 2, 4)");
+	ok(wait_for(sub { $drawn->() eq 'OR' }), 'formats: a new one');
+	$a->safe_psql('postgres', "SELECT snowflake_key_format_alter('order', prefix => 'OX')");
+	ok(wait_for(sub { $drawn->() eq 'OX' }), 'formats: one that is changed');
+	$a->safe_psql('postgres', "SELECT snowflake_key_format_drop('order')");
+	ok(wait_for(sub { $drawn->() eq '' }), 'formats: one that is dropped');
+	$session->quit;
+	$b->safe_psql('postgres', 'DROP SUBSCRIPTION formats_from_logical1');
+
 	# Both ways at once, of rows that have not come from there
   SKIP:
 	{
@@ -151,7 +169,7 @@ sub schema_of
 my $contents = <<'SQL';
 SELECT count(*), md5(string_agg(id::text || name, ' ' ORDER BY id)) FROM shop.orders;
 SELECT count(*), md5(string_agg(id::text || name, ' ' ORDER BY id)) FROM shop.item;
-TABLE ids.snowflake_key_formats;
+SELECT * FROM ids.snowflake_key_formats();
 SELECT count(*) FROM shop.latest;
 SQL
 
@@ -171,9 +189,9 @@ CREATE EXTENSION snowflake SCHEMA ids;
 GRANT USAGE ON SCHEMA ids TO app;
 GRANT EXECUTE ON FUNCTION ids.snowflake_backfill TO app;
 REVOKE EXECUTE ON FUNCTION ids.snowflake_explain(bigint) FROM PUBLIC;
-GRANT INSERT ON ids.snowflake_key_formats TO app;
-INSERT INTO ids.snowflake_key_formats (name, prefix, db_count, tables_per_db, time_zone) VALUES
-    ('order', 'OR', 2, 4, 'UTC'), ('item', 'IT', 1, 1, 'Europe/Berlin');
+GRANT EXECUTE ON FUNCTION ids.snowflake_key_format_create TO app;
+SELECT ids.snowflake_key_format_create('order', 'OR', 2, 4);
+SELECT ids.snowflake_key_format_create('item', 'IT', 1, 1, time_zone => 'Europe/Berlin');
 CREATE SCHEMA shop AUTHORIZATION app;
 GRANT USAGE ON SCHEMA ids TO app;
 SET ROLE app;
@@ -232,7 +250,7 @@ SQL
 	{
 		is($target->safe_psql($dbname, $contents), $all, "$dbname: all rows are there");
 		is(schema_of($target, $dbname), $schema, "$dbname: and all else");
-		is($target->safe_psql($dbname, 'SELECT count(*) FROM ids.snowflake_dumped_mark'), '0', "$dbname: but no row of the mark");
+		is($target->safe_psql($dbname, 'SELECT count(*) FROM snowflake_catalog.dumped_mark'), '0', "$dbname: but no row of the mark");
 
 		# and draws
 		$ledger->add_ids($dbname, split /\n/, $target->safe_psql($dbname, <<'SQL', extra_params => [ '-U', 'app' ]));
@@ -243,8 +261,17 @@ SELECT shop.order_now('function');
 SQL
 		is(error_of($target, $dbname, 'SELECT ids.snowflake_explain(1)', extra_params => [ '-U', 'app' ])->{sqlstate}, '42501', "$dbname: what was revoked");
 		isnt($target->safe_psql($dbname, "SELECT ids.snowflake_backfill('2024-05-01 10:00+00')", extra_params => [ '-U', 'app' ]), '', "$dbname: and granted");
+		is(error_of($target, $dbname, "SELECT ids.snowflake_key_format_create('app', 'AP', 1, 1)", extra_params => [ '-U', 'app' ])->{sqlstate}, '', "$dbname: also to make formats of keys");
 	}
 	is($ledger->duplicates, 0, 'no ID came twice');
+
+	# single schemas: the extension's tables come with the extension, if it is named
+	foreach my $options ([ '-n', 'shop' ], [ '-n', 'ids', '-n', 'shop' ], [ '-n', 'shop', '-e', 'snowflake' ])
+	{
+		my ($dump) = run_command([ 'pg_dump', @$options, '-d', $source->connstr('shop') ]);
+
+		is(join(' ', sort $dump =~ /^COPY snowflake_catalog\.(\w+)/mg), $options->[-2] eq '-e' ? 'dumped_mark key_formats' : '', "pg_dump @$options");
+	}
 	$_->stop foreach $source, $target;
 }
 
@@ -266,7 +293,7 @@ CONF
 	my @half = split /\n/, $old->safe_psql('postgres', $half);
 	$old->safe_psql('postgres', <<'SQL');
 SELECT snowflake_segment_create('customer', start => 10001, step => 100);
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('order', 'OR', 2, 4);
+SELECT snowflake_key_format_create('order', 'OR', 2, 4);
 CREATE ROLE app LOGIN;
 GRANT EXECUTE ON FUNCTION snowflake_segment_nextval(text) TO app;
 SQL
@@ -306,7 +333,7 @@ CONF
 	push @numbers, split /\n/, $new->safe_psql('postgres', "SELECT snowflake_segment_nextval('customer') FROM generate_series(1, 150)",
 		extra_params => [ '-U', 'app' ]);
 	is(scalar(grep { $numbers[$_] <= $numbers[ $_ - 1 ] } 1 .. $#numbers), 0, "$mode: so do numbers of segments, also with a right that was granted");
-	is($new->safe_psql('postgres', 'SELECT name, prefix FROM snowflake_key_formats'), 'order|OR', "$mode: and formats of keys");
+	is($new->safe_psql('postgres', 'SELECT name, prefix FROM snowflake_key_formats()'), 'order|OR', "$mode: and formats of keys");
 	is($new->safe_psql('postgres', "SELECT string_agg(\"check\", ' ') FROM snowflake_check() WHERE status = 'error'"), '', "$mode: snowflake_check() finds no error");
 	note "$mode: numbers go on at $numbers[150], with max_id $kept before";
 	$new->stop;

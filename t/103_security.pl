@@ -52,6 +52,7 @@ my %open = (
 	'snowflake_key(text,bigint)' => [ 'order', 42 ],
 	'snowflake_key(text,text)' => [ 'order', 'abc' ],
 	'snowflake_key_parse(text)' => [ 'OR000000012402261230103350100002' ],
+	'snowflake_key_formats()' => [],
 	'snowflake_route(bigint,integer,integer)' => [ 42, 2, 2 ],
 	'snowflake_route(text,integer,integer,text)' => [ 'abc', 2, 2, 'hash' ],
 	'snowflake_create_partitions(regclass,timestamp with time zone,timestamp with time zone,interval,text)' => [ 'tables.log', '2024-05-01 00:00+00', '2024-05-04 00:00+00', '1 day', 'UTC' ],
@@ -79,6 +80,9 @@ my %closed = (
 	'snowflake_segment_nextval(text,integer)' => [ 'ticket', 3 ],
 	'snowflake_segment_alter(text,integer,bigint,text,bigint)' => [ 'ticket', 500 ],
 	'snowflake_segment_drop(text,boolean)' => [ 'ticket' ],
+	'snowflake_key_format_create(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer)' => [ 'new', 'NW', 2, 2, 1, 'UTC', 'codes', 2, 4, 2, 2, 5 ],
+	'snowflake_key_format_alter(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer,text)' => [ 'new', 'NX', 3, 3, 2, 'Asia/Tokyo', 'hash', 3, 5, 3, 3, 6 ],
+	'snowflake_key_format_drop(text)' => [ 'new' ],
 	'snowflake_advance(bigint)' => [ '152075078181383514' ],
 	'snowflake_accept_layout()' => [],
 	'snowflake_confirm_node()' => [],
@@ -127,8 +131,11 @@ my %closed = (
 
 # Not to be called: triggers, what the planner asks, and what it puts in
 my %uncalled = (
-	'snowflake_key_formats_trigger()' => 'closed',
-	'snowflake_restore_mark()' => 'closed',
+	'snowflake_catalog.check_key_format()' => 'closed',
+	'snowflake_catalog.refuse_truncate()' => 'closed',
+	'snowflake_catalog.restore_mark()' => 'closed',
+	'snowflake_catalog.lock_key_format(text)' => 'closed',
+	'snowflake_catalog.write_key_format(text,snowflake_catalog.key_formats)' => 'closed',
 	'snowflake_home.discard()' => 'closed',
 	'snowflake_settings_support(internal)' => 'open',
 	'snowflake_copy_support(internal)' => 'open',
@@ -139,7 +146,9 @@ my %uncalled = (
 # With the rights of the extension's owner: the tables are not for the callers.
 my @definers = qw(
   snowflake_alter_tag snowflake_create_tag snowflake_drop_tag
-  snowflake_keep_segments snowflake_lease_node snowflake_open_nodes
+  snowflake_keep_segments
+  snowflake_key_format_alter snowflake_key_format_create snowflake_key_format_drop
+  snowflake_lease_node snowflake_open_nodes
   snowflake_open_segments snowflake_release_node snowflake_take_segments);
 
 my @extensions = qw(snowflake snowflake_home snowflake_nodes snowflake_segments);
@@ -345,12 +354,11 @@ FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.obji
 LEFT JOIN LATERAL aclexplode(c.relacl) a ON true
 GROUP BY 1, 2, 3 ORDER BY 1, 2
 SQL
+snowflake|dumped_mark|r|PUBLIC INSERT, PUBLIC SELECT
+snowflake|key_formats|r|PUBLIC SELECT
 snowflake|pg_stat_snowflake|v|PUBLIC SELECT
 snowflake|pg_stat_snowflake_segments|v|PUBLIC SELECT
 snowflake|pg_stat_snowflake_slots|v|PUBLIC SELECT
-snowflake|snowflake_dialects|v|PUBLIC SELECT
-snowflake|snowflake_dumped_mark|r|PUBLIC INSERT, PUBLIC SELECT
-snowflake|snowflake_key_formats|r|PUBLIC SELECT
 snowflake_home|backfill|r|
 snowflake_home|lease|r|
 snowflake_home|mark|S|
@@ -365,7 +373,7 @@ snowflake_segments|snowflake_segment_server|r|PUBLIC SELECT
 snowflake_segments|snowflake_segment_tag|r|PUBLIC SELECT
 snowflake_segments|snowflake_segments|v|PUBLIC SELECT
 EXPECTED
-is($node->safe_psql('postgres', <<SQL), '', 'and to schemas');
+is($node->safe_psql('postgres', <<SQL) =~ s/\{.*?,//r, 'snowflake_catalog|=U/' . $node->safe_psql('postgres', 'SELECT 10::oid::regrole') . '}', 'and to schemas');
 SELECT n.nspname, n.nspacl FROM ($members) m
 JOIN pg_namespace n ON m.classid = 'pg_namespace'::regclass AND m.objid = n.oid WHERE n.nspacl IS NOT NULL
 SQL
@@ -428,12 +436,26 @@ is(error_of($node, 'his', $_, extra_params => [ '-U', 'nobody' ])->{sqlstate}, '
 	is(error_of($node, 'his', $_, extra_params => [ '-U', 'nobody' ])->{sqlstate}, '42501', "the owner of a database may not: $_")
 	  foreach ('SELECT snowflake_advance(snowflake_nextval())', 'SELECT snowflake_accept_layout()', 'SELECT pg_stat_snowflake_reset()',
 		"SELECT snowflake_segment_create('t')", "SELECT snowflake_segment_nextval('t')", 'SELECT snowflake_backfill(now())',
-		'CREATE OR REPLACE FUNCTION snowflake_nextval() RETURNS bigint RETURN 1', 'DROP TRIGGER check_format ON snowflake_key_formats',
-		'ALTER TABLE snowflake_key_formats OWNER TO nobody', 'ALTER FUNCTION snowflake_nextval() OWNER TO nobody',
-		'CREATE TRIGGER mine BEFORE INSERT ON snowflake_dumped_mark EXECUTE FUNCTION suppress_redundant_updates_trigger()');
-	is(error_of($node, 'his', "INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('order', 'OR', 2, 2); SELECT * FROM snowflake_key_formats",
+		'CREATE OR REPLACE FUNCTION snowflake_nextval() RETURNS bigint RETURN 1', 'DROP TRIGGER check_format ON snowflake_catalog.key_formats',
+		'ALTER TABLE snowflake_catalog.key_formats OWNER TO nobody', 'CREATE TABLE snowflake_catalog.mine ()',
+		'DROP SCHEMA snowflake_catalog CASCADE', 'UPDATE snowflake_catalog.key_formats SET version = 2', 'ALTER FUNCTION snowflake_nextval() OWNER TO nobody',
+		'CREATE TRIGGER mine BEFORE INSERT ON snowflake_catalog.dumped_mark EXECUTE FUNCTION suppress_redundant_updates_trigger()');
+	is(error_of($node, 'his', "SELECT snowflake_key_format_create('order', 'OR', 2, 2); SELECT * FROM snowflake_key_formats()",
 			extra_params => [ '-U', 'nobody' ])->{sqlstate}, '', 'the owner of a database has formats of keys');
 	$node->safe_psql('his', 'DROP EXTENSION snowflake CASCADE', extra_params => [ '-U', 'nobody' ]);
+
+	# in a schema, by a role that may create such and no more
+	$node->safe_psql('postgres', 'CREATE ROLE maker LOGIN; GRANT CREATE ON DATABASE his TO maker');
+	is($node->safe_psql('his', <<'SQL', extra_params => [ '-U', 'maker' ]), 'ext|1|f', 'in a schema, by a role with CREATE on the database');
+CREATE SCHEMA ext;
+CREATE EXTENSION snowflake SCHEMA ext;
+SELECT ext.snowflake_key_format_create('order', 'OR', 2, 2) \g /dev/null
+SELECT extnamespace::regnamespace, (SELECT count(*) FROM ext.snowflake_key_formats()), (SELECT can_draw FROM ext.snowflake_can_draw())
+FROM pg_extension WHERE extname = 'snowflake';
+SQL
+	is(error_of($node, 'his', 'ALTER EXTENSION snowflake SET SCHEMA public', extra_params => [ '-U', 'maker' ])->{sqlstate}, '42501', 'not to be moved where that role may not create');
+	is(error_of($node, 'his', 'CREATE SCHEMA other; ALTER EXTENSION snowflake SET SCHEMA other', extra_params => [ '-U', 'maker' ])->{sqlstate}, '0A000', 'nor to another');
+	$node->safe_psql('his', 'DROP EXTENSION snowflake; DROP SCHEMA ext', extra_params => [ '-U', 'maker' ]);
 	$node->safe_psql('postgres', 'DROP DATABASE his');
 }
 
@@ -541,9 +563,9 @@ is(ran($node), '', 'a table of somebody: and runs nothing');
 
 # All functions, and all tables and views
 $node->safe_psql('victim', <<'SQL');
-INSERT INTO hostile.snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('order', 'OR', 2, 2);
-UPDATE hostile.snowflake_key_formats SET version = 1 WHERE name OPERATOR(pg_catalog.=) 'order';
-INSERT INTO hostile.snowflake_dumped_mark (mark, layout, epoch, backfilled)
+SELECT hostile.snowflake_key_format_create('order', 'OR', 2, 2);
+SELECT hostile.snowflake_key_format_alter('order', version => 1);
+INSERT INTO snowflake_catalog.dumped_mark (mark, layout, epoch, backfilled)
 VALUES (pg_catalog.clock_timestamp(), 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00:00+00', 8);
 SQL
 is(ran($node), '', 'triggers: nothing ran');
@@ -635,26 +657,25 @@ is(ran($node), '', 'called with temporary tables in the way: nothing ran');
 # Objects of the same names that were there before are not taken over.
 foreach my $premade (
 	'FUNCTION snowflake_nextval() RETURNS bigint RETURN 1',
-	'TABLE snowflake_key_formats (name text)',
-	'VIEW pg_stat_snowflake AS SELECT 1',
-	'TABLE snowflake_dumped_mark ()')
+	'FUNCTION snowflake_key_formats() RETURNS bigint RETURN 1',
+	'VIEW pg_stat_snowflake AS SELECT 1')
 {
 	my ($kind, $name) = $premade =~ /^(\w+) (\S+)/;
 
 	$node->safe_psql('postgres', 'CREATE SCHEMA premade; CREATE ' . $premade =~ s/^(\w+) /$1 premade./r);
 	like(error_of($node, 'postgres', 'CREATE EXTENSION snowflake SCHEMA premade')->{sqlstate}, qr/^42(723|P07|710)$/,
 		"there before, and not taken over: $kind $name");
-	# nor by moving there
-	like(error_of($node, 'postgres', 'CREATE EXTENSION snowflake SCHEMA public; ALTER EXTENSION snowflake SET SCHEMA premade')->{sqlstate}, qr/^(42723|42P07|42710|23505)$/,
-		"there before, and not moved over: $kind $name");
 }
 continue
 {
 	$node->safe_psql('postgres', 'DROP EXTENSION IF EXISTS snowflake; DROP SCHEMA premade CASCADE');
 }
+$node->safe_psql('postgres', 'CREATE SCHEMA snowflake_catalog');
+is(error_of($node, 'postgres', 'CREATE EXTENSION snowflake')->{sqlstate}, '42P06', 'there before, and not taken over: SCHEMA snowflake_catalog');
+$node->safe_psql('postgres', 'DROP SCHEMA snowflake_catalog');
 is(error_of($node, 'victim', 'ALTER EXTENSION snowflake UPDATE')->{sqlstate}, '', 'ALTER EXTENSION UPDATE');
 is(ran($node), '', 'ALTER EXTENSION UPDATE: nothing ran');
-$node->safe_psql('victim', 'CREATE SCHEMA quiet; ALTER EXTENSION snowflake SET SCHEMA quiet; ALTER EXTENSION snowflake SET SCHEMA hostile');
+is(error_of($node, 'victim', 'CREATE SCHEMA quiet; ALTER EXTENSION snowflake SET SCHEMA quiet')->{sqlstate}, '0A000', 'ALTER EXTENSION SET SCHEMA: not done');
 is(ran($node), '', 'ALTER EXTENSION SET SCHEMA: nothing ran');
 $node->stop;
 

@@ -74,7 +74,7 @@ sub state
 	$text =~ s/\b(relfrozenxid|relminmxid|oid) = '\d+'/$1/g;
 	$text =~ s/'\{\d+(,\d+)*\}'/oids/g;
 
-	# the durable mark in the data of snowflake_dumped_mark
+	# the durable mark in the data of snowflake_catalog.dumped_mark
 	$text =~ s/^\d{4}-\d\d-\d\d [^\t\n]+(?=\t)/mark/mg;
 
 	return $text . $node->safe_psql($dbname, <<'SQL');

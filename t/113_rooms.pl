@@ -1,7 +1,7 @@
 
 # How src/ is laid out, as src/README lists it: each file is there, includes
 # only headers of files above it, and is not too large.  And what is installed,
-# and so frozen with a release, names no source file.
+# and so frozen with a release, names no source file, and has no long lines.
 
 use strict;
 use warnings;
@@ -14,6 +14,7 @@ use Test::More;
 my $top = dirname(dirname(abs_path(__FILE__)));
 my $max_file = 950;
 my $max_function = 100;
+my $max_sql = 100;    # columns
 
 my %text = map { basename($_) => slurp_file($_) } glob "$top/src/*.[ch]";
 
@@ -117,14 +118,21 @@ cmp_ok($functions, '>', 300, 'and functions were found');
 # What is installed
 #
 my @installed = (glob("$top/install/*.sql"), glob("$top/*.control"));
-my @names;
+my (@names, @wide);
 foreach my $path (@installed)
 {
 	my $file = basename($path);
+	my $n = 0;
 
+	foreach my $line (split /\n/, slurp_file($path))
+	{
+		$n++;
+		push @wide, "$file:$n" if $file =~ /\.sql$/ && length($line) > $max_sql;
+	}
 	push @names, map { "$file names $_" } slurp_file($path) =~ /(\bsrc\/\w*|\b\w{3,}\.[ch]\b)/g;
 }
 cmp_ok(@installed, '>=', 8, 'there are scripts and control files');
 is_deeply(\@names, [], 'no script or control file names a source file');
+is_deeply(\@wide, [], "no script has a line of more than $max_sql columns");
 
 done_testing();

@@ -152,7 +152,7 @@ sub run_psql
 	IPC::Run::run(
 		[
 			$node->installed_command('psql'), '-Xq', '-P', 'footer=off',
-			'-v', 'VERBOSITY=default', '-d', $node->connstr($database)
+			'-v', 'VERBOSITY=default', '-v', 'SHOW_CONTEXT=never', '-d', $node->connstr($database)
 		],
 		'<', \($sql =~ s/\\watch [\d.]+/\\g/gr), '>', \$out, '2>&1',
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
@@ -448,11 +448,13 @@ my %view = map {
 none([ grep { !$view{$_} && ($internal{$_} // '') ne 'object' } sort keys %relations ],
 	'all tables and views are in the reference');
 none([ grep { !$relations{$_} && !$functions{$_} } sort keys %view ], 'and those in it exist');
-foreach my $view (sort grep { $relations{$_} } keys %view)
+foreach my $view (sort keys %view)
 {
 	my ($table) = grep { $_->{head}[0] eq 'column' } map { $view{$view}->below($_) } $view, "`$view`";
 	my @columns;
 
+	# a function, which returns the same rows
+	$node->safe_psql('reference', "CREATE VIEW $view AS SELECT * FROM $view()") unless $relations{$view};
 	foreach my $row (@{ $table->{rows} })
 	{
 		my @names = quoted($row->[0]);
@@ -465,14 +467,13 @@ foreach my $view (sort grep { $relations{$_} } keys %view)
 SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = '$view'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 SQL
+	$node->safe_psql('reference', "DROP VIEW $view") unless $relations{$view};
 
 	next if $view ne 'snowflake_key_formats';
-	is( join("\n", map { my $row = $_; map { "$_ $row->[2]" =~ s/`//gr } quoted($row->[0]) } @{ $table->{rows} }),
-		$node->safe_psql('reference', <<'SQL') =~ s/'|::text//gr, "defaults of $view");
-SELECT attname || ' ' || coalesce(pg_get_expr(adbin, adrelid), '') FROM pg_attribute
-LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-WHERE attrelid = 'snowflake_key_formats'::regclass AND attnum > 0 ORDER BY attnum
-SQL
+	my ($create) = grep { /^snowflake_key_format_create/ } keys %there;
+	is( join(', ', map { my $row = $_; map { "$_ $row->[1]" . ($row->[2] =~ /\S/ ? " DEFAULT $row->[2]" : '') } quoted($row->[0]) } @{ $table->{rows} })
+		  =~ s/`(\w+)`/$1/gr =~ s/DEFAULT ([a-z]\w*)/DEFAULT '$1'/gir,
+		$create =~ s/.*\(|\)//gr, 'defaults of a format');
 }
 
 #
@@ -541,7 +542,7 @@ foreach my $row (rows(tables('docs/formats.md', '(?:name|dialect)')))
 	push @examples, "($id, '$name', timestamptz '$time+00')";
 }
 is( join("\n", @dialects),
-	$node->safe_psql('reference', 'SELECT name, layout, epoch FROM snowflake_dialects')
+	$node->safe_psql('reference', 'SELECT name, layout, epoch FROM snowflake_dialects()')
 	  =~ s/( 00:00:00|(?<=16:00):00)?\+00$//gmr,
 	'all dialects are on their page, with layout and epoch');
 is( $node->safe_psql('reference', <<SQL), '', 'and an ID of each has the time shown');
@@ -641,7 +642,7 @@ is( join("\n", sort map { "$_->[0]|$_->[1]" =~ s/`//gr } rows(tables('docs/monit
 my %settings = map { $_ => 1 } split /\n/,
   $node->safe_psql('reference', q{SELECT name FROM pg_settings WHERE name LIKE 'snowflake.%'});
 $settings{$_} = 1 foreach $source =~ /DefineCustomStringVariable\("(snowflake\.\w+)"/g;
-my %extensions = map { s/\.control$//r => 1 } glob '*.control';
+my %extensions = ((map { s/\.control$//r => 1 } glob '*.control'), snowflake_catalog => 1);
 my (@called, @named);
 foreach my $page (@pages)
 {

@@ -150,7 +150,7 @@ like(sql($coordinator, 'SELECT snowflake_nextval() = snowflake_currval()'), qr/t
 sql($coordinator, <<'SQL');
 CREATE ROLE app;
 GRANT EXECUTE ON FUNCTION snowflake_backfill(timestamptz) TO app;
-INSERT INTO snowflake_key_formats (name, prefix, db_count, tables_per_db) VALUES ('order', 'UD', 4, 8);
+SELECT snowflake_key_format_create('order', 'UD', 4, 8);
 SQL
 my $may = "SELECT has_function_privilege('app', 'snowflake_backfill(timestamptz)', 'EXECUTE')";
 is(join(' ', everywhere($may)), 't f f', 'GRANT is for one node');
@@ -158,7 +158,7 @@ sql($coordinator, 'SELECT run_command_on_all_nodes($$GRANT EXECUTE ON FUNCTION s
 is(join(' ', everywhere($may)), 't t t', 'run on all nodes it is for all');
 sql($coordinator, 'SELECT run_command_on_all_nodes($$REVOKE EXECUTE ON FUNCTION snowflake_backfill(timestamptz) FROM app$$)');
 is(join(' ', everywhere($may)), 'f f f', 'so is REVOKE');
-is(join(' ', everywhere('SELECT count(*) FROM snowflake_key_formats')), '1 0 0', 'formats of keys are of one node');
+is(join(' ', everywhere('SELECT count(*) FROM snowflake_key_formats()')), '1 0 0', 'formats of keys are of one node');
 
 #
 # Read by period

@@ -433,7 +433,7 @@ sub no_row
 {
 	my ($node, $dbname, $name) = @_;
 
-	is($node->safe_psql($dbname, 'SELECT count(*) FROM snowflake_dumped_mark'),
+	is($node->safe_psql($dbname, 'SELECT count(*) FROM snowflake_catalog.dumped_mark'),
 		'0', "$name: the row is not stored");
 	return;
 }
@@ -586,7 +586,7 @@ sub test_dump
 			options => [ '--data-only', '--disable-triggers' ]);
 		is($status, 1, 'with --disable-triggers: fails');
 		like(join("\n", messages('ERROR', $stderr)),
-			qr/^new row for relation "snowflake_dumped_mark" violates check constraint "restore_with_triggers_enabled"$/,
+			qr/^new row for relation "dumped_mark" violates check constraint "restore_with_triggers_enabled"$/,
 			'with --disable-triggers: with one error, for that table');
 		no_row($node, 'disabled', 'with --disable-triggers');
 		cmp_ok(scalar(rows($node, 'disabled')), '>', 100,
@@ -621,7 +621,7 @@ sub test_dump
 			'by a database owner, clock behind: one error');
 		like($stderr, qr/HINT:  Restore it as a superuser, or set the server's clock\./,
 			'by a database owner, clock behind: with a hint');
-		like($stderr, qr/CONTEXT:  COPY snowflake_dumped_mark, line 1/,
+		like($stderr, qr/CONTEXT:  COPY dumped_mark, line 1/,
 			'by a database owner, clock behind: for that table');
 		cmp_ok(scalar(rows($node, 'behind')), '>', 100,
 			'by a database owner, clock behind: the others are restored');
@@ -673,7 +673,7 @@ sub test_dump
 		# A dump of it has no mark.
 		dump_database($node, 'postgres', 'no_mark.sql');
 		like(slurp_file("$dir/no_mark.sql"),
-			qr/^COPY public\.snowflake_dumped_mark .*\n\\\.$/m,
+			qr/^COPY snowflake_catalog\.dumped_mark .*\n\\\.$/m,
 			'not preloaded: a dump has no mark');
 
 		# What the hint says.  Nobody may draw before.

@@ -135,11 +135,14 @@ sub test_create
 		$faults++;
 	}
 
-	# with its schema, and moved to another
+	# with its schema, and made anew in another
 	$node->safe_psql('postgres', 'DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT ALL ON SCHEMA public TO public; CREATE EXTENSION snowflake');
-	$node->safe_psql('app', 'CREATE SCHEMA elsewhere; ALTER EXTENSION snowflake SET SCHEMA elsewhere');
+	is(error_of($node, 'ALTER EXTENSION snowflake SET SCHEMA elsewhere', 'app')->{sqlstate}, '3F000', 'not moved: there is no such schema');
+	$node->safe_psql('app', 'CREATE SCHEMA elsewhere');
+	is(error_of($node, 'ALTER EXTENSION snowflake SET SCHEMA elsewhere', 'app')->{sqlstate}, '0A000', 'nor to one that is there');
+	$node->safe_psql('app', 'DROP EXTENSION snowflake; CREATE EXTENSION snowflake SCHEMA elsewhere; SELECT elsewhere.snowflake_nextval()');
 	wait_drawn($draw{third}, 1000);
-	$node->safe_psql('app', 'ALTER EXTENSION snowflake SET SCHEMA public');
+	$node->safe_psql('app', 'DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
 	wait_drawn($draw{app}, 100);
 	$faults += 3;
 

@@ -367,7 +367,7 @@ sub dumps
 	poll(
 		sub {
 			my ($dump) = run_command([ 'pg_dump', '-e', 'snowflake', '-d', $node->connstr('postgres') ]);
-			($dumped) = $dump =~ /^COPY .*snowflake_dumped_mark .*\n.*\t(\d+)$/m;
+			($dumped) = $dump =~ /^COPY snowflake_catalog\.dumped_mark .*\n.*\t(\d+)$/m;
 			return defined $dumped && $dumped >= $largest;
 		}) or die "a dump has $dumped\n";
 	cmp_ok($dumped, '>=', $largest, "$name: a dump knows what was backfilled");

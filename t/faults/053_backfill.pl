@@ -184,7 +184,7 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM again'), $rows * $loads, '
 #
 my $blocker = session($node);
 $node->safe_psql('postgres', "SELECT snowflake_backfill('2020-02-01+00') FROM generate_series(1, 3)");
-my $restore = "INSERT INTO snowflake_dumped_mark (mark, backfilled) VALUES ('2020-01-02+00', %s)";
+my $restore = "INSERT INTO snowflake_catalog.dumped_mark (mark, backfilled) VALUES ('2020-01-02+00', %s)";
 $node->safe_psql('postgres', sprintf $restore, 'NULL');
 $blocker->query_safe('BEGIN; LOCK TABLE snowflake_home.backfill');
 is($node->safe_psql('postgres', "SELECT snowflake_backfill('2020-02-01 00:00:01+00') > 0"), 't', 'the worker waits: other milliseconds go on');
