@@ -109,12 +109,12 @@ if [ ${#named[@]} -eq 0 ]; then
 fi
 wanted() { [[ " ${tap[*]} ${models[*]}" == *"_$1.pl"* ]]; }
 
-# What the tests need.  What is done beside needs debootstrap and git, and
+# What the tests need.  What is done beside needs mmdebstrap and git, and
 # cannot wait for apt's lock.
 needed=(gcc libc6-dev make procps "postgresql-$pg_major"
 	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime)
-[ ${#servers[@]} -eq 0 ] || needed+=(debootstrap)
-[ -z "$packages" ] || needed+=(debootstrap git)
+[ ${#servers[@]} -eq 0 ] || needed+=(mmdebstrap)
+[ -z "$packages" ] || needed+=(mmdebstrap git)
 ! wanted model || needed+=(spin)
 ! wanted bench || needed+=(gnuplot-nox)
 install_packages "${needed[@]}"
