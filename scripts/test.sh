@@ -224,6 +224,7 @@ if [ ${#named[@]} -eq 0 ] || [ ${#regress[@]} -gt 0 ] || [ ${#isolation[@]} -gt 
 		shared_preload_libraries = 'snowflake'
 		snowflake.node_id = 24
 		fsync = off
+		jit = off
 	CONF
 	here+=('pg_regress and isolation')
 	begin 'pg_regress and isolation' run_suites "${regress[*]}" "${isolation[*]}"
