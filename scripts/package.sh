@@ -26,7 +26,7 @@ for arg in "$@"; do
 	esac
 done
 [ -n "$suite" ] || suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
-install_packages debootstrap git
+install_packages mmdebstrap git
 
 finish() {
 	set +e

@@ -2,7 +2,7 @@
 # Throwaway Debian roots: other releases of Debian, with the server versions
 # that they carry, in folders of this machine.  Sourced after common.sh.
 #
-# A root is made by debootstrap, from the mirror that apt is configured with.
+# A root is made by mmdebstrap, from the mirror that apt is configured with.
 # What runs in it has its own processes, mounts and shared memory (unshare), so
 # that all of it ends with the command, and nothing is mounted on the machine.
 # Only root can make one.
@@ -23,51 +23,53 @@ find_mirror() {
 	apt-get indextargets --format '$(LABEL) $(SITE)' | sed -n 's/^Debian //p' | sed -n 1p
 }
 
-# The base of a root: release $2 from mirror $3 by debootstrap's script $4 in
-# the folder $1, without what an earlier try left there.  A download that hangs
-# is given up, for which wget alone takes a quarter of an hour each time.
+# Run a command as root in namespaces of its own, all of which ends with one
+# process.  The file $1 gets the number of that, and when it began, since numbers
+# are used again.
+apart() {
+	as_root sh -c 'cut -d " " -f 1,22 "/proc/$$/stat" >>"$1" && shift &&
+		exec unshare --mount --pid --ipc --fork --kill-child "$@"' apart "$@"
+}
+
+# The base of a root: the folder $1, by mmdebstrap with the other arguments,
+# without what an earlier try left there.
 make_base() {
-	as_root rm -rf --one-file-system "$1"
-	printf '%s\n' 'timeout = 30' 'tries = 3' 'retry_connrefused = on' >"$1.wgetrc"
-	as_root env WGETRC="$1.wgetrc" timeout -s KILL 900 \
-		unshare --mount --pid --fork --kill-child \
-		debootstrap --variant=minbase "$2" "$1" "$3" "$4" >"$1.log" 2>&1
+	local dir=$1
+
+	shift
+	as_root rm -rf --one-file-system "$dir"
+	apart "$dir.pids" timeout -s KILL 900 mmdebstrap --mode=root --variant=apt \
+		--skip=cleanup/apt/lists --aptopt="$dir.apt" --dpkgopt=force-unsafe-io \
+		"$1" "$dir" "${@:2}" >"$dir.log" 2>&1
 }
 
 # Make a root in the new folder $1, of release $2; its log is $1.log.
 make_root() {
-	local dir=$1 suite=$2 script mirror
+	local dir=$1 suite=$2 mirror
 
-	script=/usr/share/debootstrap/scripts/$suite
 	mirror=$(find_mirror)
 	[ -n "$mirror" ] || die "apt is configured with no mirror of Debian"
-	[ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
-
 	mkdir -p "$(dirname "$dir")"
 
+	# As this machine reaches the mirror; and what hangs is given up.
+	{
+		printf 'Acquire::%s;\n' 'Retries "3"' 'http::Timeout "30"' 'https::Timeout "30"'
+		apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-Valid-Until|Check-Date) ' || true
+	} >"$dir.apt"
+
 	# Experimental is not a whole release, but lies on top of sid.
-	persist make_base "$dir" "${suite/experimental/sid}" "$mirror" "$script" || {
+	set -- "deb $mirror $suite main"
+	[ "$suite" != experimental ] || set -- "deb $mirror sid main" "$@"
+	persist make_base "$dir" "${suite/experimental/sid}" "$@" || {
 		cat "$dir.log"
-		say "debootstrap could not make a root with $suite"
+		say "mmdebstrap could not make a root with $suite"
 		return 1
 	}
-	# what is thrown away need not be on disk
-	as_root tee "$dir/etc/dpkg/dpkg.cfg.d/90throwaway" >/dev/null <<<force-unsafe-io
-	if [ "$suite" = experimental ]; then
-		as_root tee "$dir/etc/apt/sources.list.d/experimental.list" >/dev/null \
-			<<<"deb $mirror experimental main"
-		as_root tee "$dir/etc/apt/preferences.d/experimental" >/dev/null <<-'PIN'
-			Package: src:postgresql-19
-			Pin: release a=experimental
-			Pin-Priority: 600
-		PIN
-	fi
-
-	# As this machine reaches the mirror
-	apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-Valid-Until|Check-Date) ' |
-		as_root tee "$dir/etc/apt/apt.conf.d/90machine" >/dev/null || true
-	[ ! -e /etc/resolv.conf ] || as_root cp -L /etc/resolv.conf "$dir/etc/"
-	persist in_root "$dir" apt-get update -qq -o APT::Update::Error-Mode=any
+	[ "$suite" != experimental ] || as_root tee "$dir/etc/apt/preferences.d/experimental" >/dev/null <<-'PIN'
+		Package: src:postgresql-19
+		Pin: release a=experimental
+		Pin-Priority: 600
+	PIN
 }
 
 # Run a command in the root $1, as its root user, with no other environment.
@@ -75,7 +77,7 @@ in_root() {
 	local dir=$1
 
 	shift
-	as_root unshare --mount --pid --ipc --fork --kill-child /bin/sh -c '
+	apart "$dir.pids" /bin/sh -c '
 		dir=$1
 		shift
 		mount --rbind /dev "$dir/dev" &&
@@ -86,9 +88,18 @@ in_root() {
 	' in_root "$dir" "$@"
 }
 
-# End what still runs in the roots in a folder.  With unshare ends all that it
-# started, and the mounts.
-stop_roots() { as_root pkill -9 -f "^unshare .* $1/" || true; }
+# End what still runs in the roots in a folder, or in one of its folders.
+stop_roots() {
+	local file pid began
+
+	for file in "$1"/{,*/}*.pids; do
+		[ -e "$file" ] || continue
+		while read -r pid began; do
+			[ "$(cut -d ' ' -f 22 "/proc/$pid/stat" 2>/dev/null)" != "$began" ] ||
+				as_root kill -KILL "$pid" || true
+		done <"$file"
+	done
+}
 
 # The same, and remove the folder.  What was ended is not gone in that moment.
 remove_roots() {

@@ -2,11 +2,14 @@
 # Run the tests on throwaway servers.
 #
 #   scripts/test.sh              before each commit: the build, pg_regress,
-#                                isolation and t/*.pl.  About 1 minute.
+#                                isolation and t/*.pl.  2 to 6 minutes.
 #   scripts/test.sh --full       everything: also faults, models, fuzzer and
-#                                clients.  About half an hour.
-#   scripts/test.sh TEST.pl ...  the build, and these TAP tests
+#                                clients.  Half an hour to an hour.
+#   scripts/test.sh TEST ...     the build, and these tests: t/002_slots.pl,
+#                                sql/codec.sql, specs/sessions.spec
 #
+#   --accept         of tests in sql/ and specs/ that are named: write what came
+#                    out into expected/, to be looked at with git diff
 #   --servers=17,18  also on these server versions, at the same time, each in a
 #                    throwaway root of the Debian release that has it (needs
 #                    root).  With --full the tests with faults and clients are
@@ -18,7 +21,7 @@
 #   --keep           leave the work folder with all logs, and say where it is
 #
 # PG_MAJOR=17 scripts/test.sh takes that server version of this machine.
-# Times are those of 2 idle cores, once the packages are installed.
+# Times are those of 2 idle cores, fast or slow, once the packages are installed.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
@@ -32,7 +35,11 @@ checks=
 keep=
 jobs=
 share=
+accept=
+named=()
 tap=()
+regress=()
+isolation=()
 for arg in "$@"; do
 	case $arg in
 		--full) full=yes ;;
@@ -42,11 +49,24 @@ for arg in "$@"; do
 		--jobs=*) jobs=${arg#*=} ;;
 		--share=*) share=${arg#*=} ;;
 		--keep) keep=yes ;;
+		--accept) accept=yes ;;
 		-h | --help) usage; exit ;;
 		-*) die "unknown option $arg; see --help" ;;
-		*) [ -f "$repo/$arg" ] || die "there is no test $arg"; tap+=("$arg") ;;
+		*) [ -f "$repo/$arg" ] || die "there is no test $arg"; named+=("$arg") ;;
+	esac
+	case $arg in
+		-*) ;;
+		sql/setup.sql) regress[0]=setup ;;
+		sql/*.sql) regress[0]=setup regress+=("$(basename "$arg" .sql)") ;;	# which needs what setup makes
+		specs/*.spec) isolation+=("$(basename "$arg" .spec)") ;;
+		*.pl) tap+=("$arg") ;;
+		*) die "$arg is not a test" ;;
 	esac
 done
+[ -z "$accept" ] || {
+	accept=$(printf '%s\n' "${named[@]}" | sed -nE 's/^(sql|specs)\/(.*)\..*/\2/p')
+	[ -n "$accept" ] || die "--accept is for tests in sql/ and specs/ that are named"
+}
 if [ -z "$jobs" ]; then
 	jobs=4
 	[ -z "$full" ] || jobs=2
@@ -72,11 +92,9 @@ done
 turn=$(git -C "$repo" rev-list --count HEAD 2>/dev/null || echo 0)
 share_of() { say "$((($1 + turn) % sharing + 1))/$sharing"; }
 
-# The TAP tests to run, in a variable of their own since what was named goes on
-# to other versions as it is: the largest files first, as they take longest.
-named=("${tap[@]}")
+# The TAP tests to run: the largest files first, as they take longest.
 models=()
-if [ ${#tap[@]} -eq 0 ]; then
+if [ ${#named[@]} -eq 0 ]; then
 	kinds=(t)
 	[ -z "$full" ] || kinds+=(t/faults t/clients)
 	[ -z "$full" ] || [ -n "$share" ] || {
@@ -91,12 +109,12 @@ if [ ${#tap[@]} -eq 0 ]; then
 fi
 wanted() { [[ " ${tap[*]} ${models[*]}" == *"_$1.pl"* ]]; }
 
-# What the tests need.  What is done beside needs debootstrap and git, and
+# What the tests need.  What is done beside needs mmdebstrap and git, and
 # cannot wait for apt's lock.
 needed=(gcc libc6-dev make procps "postgresql-$pg_major"
 	"postgresql-server-dev-$pg_major" libpq-dev libipc-run-perl faketime)
-[ ${#servers[@]} -eq 0 ] || needed+=(debootstrap)
-[ -z "$packages" ] || needed+=(debootstrap git)
+[ ${#servers[@]} -eq 0 ] || needed+=(mmdebstrap)
+[ -z "$packages" ] || needed+=(mmdebstrap git)
 ! wanted model || needed+=(spin)
 ! wanted bench || needed+=(gnuplot-nox)
 install_packages "${needed[@]}"
@@ -130,12 +148,12 @@ trap finish EXIT
 trap 'exit 130' INT TERM HUP
 
 if [ ${#named[@]} -gt 0 ]; then
-	say "# PostgreSQL $pg_major: the build, and ${#tap[@]} TAP tests"
+	say "# PostgreSQL $pg_major: the build, and ${named[*]}"
 else
-	takes='a minute'
-	[ -z "$full" ] || takes='half an hour'
-	[ ${#servers[@]} -eq 0 ] || takes='an hour'
-	[ -z "$checks" ] || takes='90 minutes'
+	takes='2 to 6 minutes'
+	[ -z "$full" ] || takes='half an hour to an hour'
+	[ ${#servers[@]} -eq 0 ] || takes='an hour or two'
+	[ -z "$checks" ] || takes='90 minutes or more'
 	say "# PostgreSQL $pg_major${servers:+ (and ${servers[*]})}: the build, pg_regress, isolation, and ${#tap[@]} TAP"
 	say "# tests, $jobs at a time.  This takes about $takes on 2 idle cores."
 fi
@@ -195,32 +213,39 @@ no_package=
 }
 
 build_extension COPT="$warnings"
+for name in $accept; do as_user touch "$source/expected/$name.out"; done
 find_pgxs
 say "$(now)  the build has no warning"
 
-if [ ${#named[@]} -eq 0 ]; then
+# What is begun here, in the order in which it is waited for
+here=()
+if [ ${#named[@]} -eq 0 ] || [ ${#regress[@]} -gt 0 ] || [ ${#isolation[@]} -gt 0 ]; then
 	start_server <<-'CONF'
 		shared_preload_libraries = 'snowflake'
 		snowflake.node_id = 24
 		fsync = off
+		jit = off
 	CONF
-	begin 'pg_regress and isolation' run_suites
+	here+=('pg_regress and isolation')
+	begin 'pg_regress and isolation' run_suites "${regress[*]}" "${isolation[*]}"
 	unset PGHOST PGPORT PGUSER
 fi
 
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" SNOWFLAKE_PATRONI="$patroni"
 	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package")
-begin 'TAP tests' run_tap_alone "${tap[@]}"
+[ ${#tap[@]} -eq 0 ] || {
+	here+=('TAP tests')
+	begin 'TAP tests' run_tap_alone "${tap[@]}"
+}
 [ ${#models[@]} -eq 0 ] || {
 	begin models run_models "${models[@]}"
 	beside+=(models)
 }
 
-finished=()
-[ ${#named[@]} -gt 0 ] || finished+=('pg_regress and isolation')
-for what in "${finished[@]}" 'TAP tests' "${beside[@]}"; do
+for what in "${here[@]}" "${beside[@]}"; do
 	await "$what"
 done
 show_failed
+accept_outputs $accept
 say "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

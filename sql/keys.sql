@@ -47,12 +47,12 @@ FROM (SELECT 'n' || i AS t FROM generate_series(1, 1000) AS i) AS texts;
 
 -- even: chi-square within 5 standard deviations
 CREATE FUNCTION is_even(kind text, tables integer, method text) RETURNS boolean LANGUAGE sql AS $$
-    SELECT sum((coalesce(n, 0) - 50000.0 / tables) ^ 2 / (50000.0 / tables)) < tables - 1 + 5 * sqrt(2.0 * (tables - 1))
+    SELECT sum((coalesce(n, 0) - 20000.0 / tables) ^ 2 / (20000.0 / tables)) < tables - 1 + 5 * sqrt(2.0 * (tables - 1))
     FROM generate_series(0, tables - 1) AS t
     LEFT JOIN (SELECT (snowflake_route(CASE kind WHEN 'customers' THEN 'C' || i WHEN 'mails' THEN 'u' || i || '@example.com'
                                        WHEN 'names' THEN md5(i::text) WHEN 'pairs' THEN i || '-' || i WHEN 'accents' THEN 'né' || i
                                        ELSE i::text END, 1, tables, method))."table" AS t, count(*) AS n
-               FROM generate_series(1, 50000) AS i GROUP BY 1) AS counts USING (t)
+               FROM generate_series(1, 20000) AS i GROUP BY 1) AS counts USING (t)
 $$;
 SELECT kind, method, array_agg(tables ORDER BY tables) AS even FROM
     (VALUES ('customers', 'codes'), ('mails', 'codes'), ('names', 'codes'), ('pairs', 'codes'), ('accents', 'hash'), ('numbers', 'hash')) k(kind, method),
@@ -245,9 +245,11 @@ FROM snowflake_key('short', 7) AS key, snowflake_key_parse(key) AS p;
 -- Where a clock is set back, local times come twice, and keys have 24 more for the hour the second time.  For two hours before and
 -- after each change, all keys are read as what they are, and no two are the same.
 CREATE FUNCTION changes(zone text) RETURNS TABLE (at timestamptz, step interval) LANGUAGE sql AS $$
-    SELECT ts, step FROM (SELECT ts, ts AT TIME ZONE zone - lag(ts AT TIME ZONE zone) OVER (ORDER BY ts) - '30 minutes' AS step
-                          FROM generate_series('2030-01-01 00:00+00'::timestamptz, '2040-01-01', '30 minutes') AS ts) AS steps
-    WHERE step <> '0'
+    SELECT ts, step FROM (SELECT day, day AT TIME ZONE zone - lag(day AT TIME ZONE zone) OVER (ORDER BY day) AS length
+                          FROM generate_series('2030-01-01 00:00+00'::timestamptz, '2040-01-01', '1 day') AS day) AS days,
+        LATERAL (SELECT ts, ts AT TIME ZONE zone - lag(ts AT TIME ZONE zone) OVER (ORDER BY ts) - '30 minutes' AS step
+                 FROM generate_series(day - '1 day'::interval, day, '30 minutes') AS ts) AS steps
+    WHERE length <> '1 day' AND step <> '0'
 $$;
 CREATE FUNCTION key_at(ts timestamptz, zone text) RETURNS text LANGUAGE sql AS $$
     SELECT 'Z000000' || '01' || to_char(ts AT TIME ZONE zone, 'YYMMDD')

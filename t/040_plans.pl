@@ -83,12 +83,13 @@ sub bounds_of
 }
 
 # The plans of statements, for which now() is the same; with what came out when
-# they were run.
+# they were run.  In one session for all, and each text is parsed as a whole:
+# JSON::PP takes long to find the end of one.
+my $planner;
 sub plans_of
 {
 	my ($statements, $options, %shape) = @_;
 	my $sql = join ' ', 'BEGIN;', map { "SET LOCAL $_;" } @{ $shape{set} // [] };
-	my $json = JSON::PP->new->utf8;
 
 	foreach my $statement (@{$statements})
 	{
@@ -100,8 +101,8 @@ sub plans_of
 		  : "$explain $statement; ";
 		$sql .= 'ROLLBACK TO before; ';
 	}
-	$json->incr_parse($node->safe_psql('postgres', "$sql ROLLBACK"));
-	return map { $json->incr_parse->[0]{Plan} } @{$statements};
+	$planner //= session($node);
+	return map { JSON::PP->new->utf8->decode($_)->[0]{Plan} } $planner->query_safe("$sql ROLLBACK;") =~ /^\[\n.*?^\]$/msg;
 }
 
 # All nodes of a plan, from the top down, each a flat list of properties.
@@ -489,6 +490,7 @@ same_plan('row level security',
 	"SELECT * FROM part WHERE $by_hand",
 	known => 1, set => ['ROLE reader'], has => [$index_scan, 'Index Cond'], lacks => ['Append']);
 
+$planner->quit;
 $node->stop;
 
 #

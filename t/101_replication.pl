@@ -174,7 +174,7 @@ SELECT count(*) FROM shop.latest;
 SQL
 
 {
-	my ($source, $target) = map { snowflake_node("dump_$_", "snowflake.node_id = " . ($_ eq 'from' ? 1 : 2) . "\n") } 'from', 'to';
+	my ($source, $target) = map { snowflake_node("dump_$_", "snowflake.node_id = " . ($_ eq 'from' ? 1 : 2) . "\n", force_initdb => 1) } 'from', 'to';
 
 	$source->safe_psql('postgres', <<'SQL');
 CREATE ROLE app LOGIN;
@@ -301,7 +301,7 @@ SQL
 	my $kept = $old->safe_psql('postgres', 'SELECT max_id FROM snowflake_segments.snowflake_segments');
 	$old->stop;
 
-	$new->init;
+	$new->init(force_initdb => 1);
 	$new->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'snowflake'
 snowflake.node_id = 1

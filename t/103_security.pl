@@ -628,7 +628,7 @@ SELECT hostile.snowflake_open_segments();
 SQL
 	$node->safe_psql('victim', "SET search_path = pg_catalog; GRANT EXECUTE ON FUNCTION hostile.$_ TO server") foreach @served;
 	my $other = PostgreSQL::Test::Cluster->new('other');
-	$other->init;
+	$other->init(force_initdb => 1);
 	$other->append_conf('postgresql.conf', <<CONF);
 shared_preload_libraries = 'snowflake'
 snowflake.registry = '@{[ $node->connstr('victim') =~ s/'//gr ]} user=server'

@@ -291,7 +291,7 @@ foreach my $dbname ('other', 'postgres')
 my $backfilled = $node->safe_psql('postgres', 'SELECT max(used) FROM snowflake_home.backfill');
 $node->stop;
 
-my $new = snowflake_node('new', $conf);
+my $new = snowflake_node('new', $conf, force_initdb => 1);
 $new->safe_psql('postgres', "DROP EXTENSION snowflake; CREATE ROLE app LOGIN; CREATE DATABASE mine OWNER app; CREATE DATABASE other");
 is(restored($new, "$dir/other.sql", $superuser, 'other')->{sqlstate}, '', 'restored');
 is($new->safe_psql('postgres', 'SELECT stretch, used FROM snowflake_home.backfill'), "-1|$backfilled", 'a new server knows what was used');
@@ -306,8 +306,8 @@ $new->stop;
 # The same with a dump that leaves some, and tables that are in use
 #
 {
-	my $source = snowflake_node('source', $conf);
-	my $target = snowflake_node('target', $conf);
+	my $source = snowflake_node('source', $conf, force_initdb => 1);
+	my $target = snowflake_node('target', $conf, force_initdb => 1);
 	foreach my $server ($source, $target)
 	{
 		$server->safe_psql('postgres', 'CREATE TABLE rows (id bigint PRIMARY KEY)');

@@ -25,7 +25,7 @@ sub new_registry
 	my ($name, $clock, %init) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init(%init);
+	$node->init(%init, force_initdb => 1);
 	$node->append_conf('postgresql.conf', $conf);
 	set_clock($node, $clock) if defined $clock;
 	start_node($node);

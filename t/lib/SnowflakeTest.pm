@@ -35,6 +35,35 @@ our @EXPORT = qw(
 # would end early whenever a program that the test has started does.
 INIT { $SIG{CHLD} = 'DEFAULT'; }
 
+# The superuser of the tests' servers, whoever runs the tests: a name that no
+# test gives to a role.
+$ENV{PGUSER} = 'snowflake_tester';
+
+# Have $node->init() make that superuser; and where scripts/test.sh made a data
+# directory of a new server, copy that, since initdb takes longer.  From 17 on
+# the server's own tests do the same.  But copies have one system identifier,
+# by which servers and registries know each other: initdb runs for
+# force_initdb => 1, and for all servers of a test that uses LeaseTest.
+{
+	my $init = \&PostgreSQL::Test::Cluster::init;
+
+	no warnings 'redefine';
+	*PostgreSQL::Test::Cluster::init = sub {
+		my ($self, %params) = @_;
+		my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+		my $template = $ENV{SNOWFLAKE_TEMPLATE};
+
+		undef $template
+		  if $params{extra} || delete $params{force_initdb} || $INC{'LeaseTest.pm'};
+		local *PostgreSQL::Test::Utils::system_or_bail = sub {
+			return $run->(@_) if $_[0] ne 'initdb';
+			return $run->(@_, '-U', $ENV{PGUSER}) if !defined $template;
+			return $run->('cp', '-RPp', $template, $self->data_dir);
+		};
+		return $self->$init(%params);
+	};
+}
+
 # A running server with the extension created in the database "postgres".
 # $conf is added to its configuration, %init goes to $node->init().  With
 # clock => seconds in %init the server has a clock of its own, that far from
