@@ -7,78 +7,8 @@
 #   make dist                      the last commit as an archive for PGXN
 
 MODULE_big = snowflake
-OBJS = \
-	src/alarm.o \
-	src/backfill.o \
-	src/check.o \
-	src/check_replication.o \
-	src/check_rows.o \
-	src/check_segments.o \
-	src/check_standby.o \
-	src/check_tables.o \
-	src/citus.o \
-	src/clock.o \
-	src/clock_steps.o \
-	src/codec.o \
-	src/codec_funcs.o \
-	src/compose_funcs.o \
-	src/convert.o \
-	src/convert_check.o \
-	src/convert_columns.o \
-	src/convert_cost.o \
-	src/convert_ids.o \
-	src/convert_plan.o \
-	src/convert_refuse.o \
-	src/convert_run.o \
-	src/copy_default.o \
-	src/ddl.o \
-	src/dialect.o \
-	src/explain.o \
-	src/generator.o \
-	src/generator_funcs.o \
-	src/home.o \
-	src/home_guard.o \
-	src/instance.o \
-	src/key.o \
-	src/key_formats.o \
-	src/key_funcs.o \
-	src/layout.o \
-	src/layout_funcs.o \
-	src/lease.o \
-	src/lease_fetch.o \
-	src/lifetime.o \
-	src/mark.o \
-	src/mark_funcs.o \
-	src/mark_writer.o \
-	src/module.o \
-	src/parse.o \
-	src/partition_bounds.o \
-	src/partition_steps.o \
-	src/partitions.o \
-	src/pgedge.o \
-	src/preload.o \
-	src/progress.o \
-	src/ranges.o \
-	src/ranges_support.o \
-	src/record.o \
-	src/registry_link.o \
-	src/segment.o \
-	src/segment_command.o \
-	src/segment_fetch.o \
-	src/segment_funcs.o \
-	src/segment_home.o \
-	src/segment_keep.o \
-	src/segment_registry.o \
-	src/segment_request.o \
-	src/services.o \
-	src/settings.o \
-	src/settings_file.o \
-	src/shmem.o \
-	src/slots.o \
-	src/stats.o \
-	src/utf8.o \
-	src/waits.o \
-	src/worker.o
+# All of src/, sorted, as the order of linking must not be that of a folder
+OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c)))
 
 EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
 
