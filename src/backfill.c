@@ -85,6 +85,12 @@ typedef struct Tables
 
 static Tables *tables = NULL;
 
+void
+backfill_init_shmem(void)
+{
+	shared->backfill.segment = DSM_HANDLE_INVALID;
+}
+
 /*
  * The tables
  */

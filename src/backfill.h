@@ -32,6 +32,9 @@ extern bool backfill_is_asked(void);
 extern void backfill_serve(void);
 extern void backfill_abandon(void);
 
+/* The first values in shared memory. */
+extern void backfill_init_shmem(void);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_BACKFILL_H */

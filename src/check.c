@@ -32,16 +32,17 @@
 #include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
 
+#include "check_catalogs.h"
 #include "check_rows.h"
+#include "check_standby.h"
+#include "check_tables.h"
 #include "clock.h"
-#include "ddl.h"
 #include "lease.h"
-#include "lifetime.h"
 #include "mark.h"
-#include "preload.h"
 #include "record.h"
+#include "segment.h"
 #include "settings.h"
-#include "settings_file.h"
+#include "shmem.h"
 #include "utf8.h"
 #include "worker.h"
 
@@ -98,30 +99,6 @@ check_settings(CheckState *state)
 	}
 	if (state->nrows == 0)
 		check_row(state, "ok", "The server will start with what its configuration files have now.");
-}
-
-/* Do the extension's objects here belong to the library? */
-static void
-check_extension(CheckState *state)
-{
-	int			nestlevel = ddl_begin();
-	char	   *version;
-
-	if (ddl_query("SELECT extversion FROM pg_extension WHERE extname = 'snowflake'") == 0)
-		check_row(state, "warning",
-				  "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
-	else
-	{
-		version = ddl_value(0, 1);
-		if (strcmp(version, SNOWFLAKE_VERSION) != 0)
-			check_row(state, "warning",
-					  psprintf("The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
-							   version));
-		else
-			check_row(state, "ok",
-					  "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
-	}
-	ddl_end(nestlevel);
 }
 
 /* Has this server a number? */
@@ -221,110 +198,6 @@ check_registry(CheckState *state)
 		check_own_registry(state);
 }
 
-/*
- * The statement that takes back what a database, a role or both have set for
- * snowflake.recorded.
- */
-static char *
-reset_recorded(const char *database, const char *role)
-{
-	if (role == NULL && database != NULL)
-		return psprintf("ALTER DATABASE %s RESET snowflake.recorded",
-						quote_identifier(database));
-	return psprintf("ALTER ROLE %s%s%s RESET snowflake.recorded",
-					role ? quote_identifier(role) : "ALL",
-					database ? " IN DATABASE " : "",
-					database ? quote_identifier(database) : "");
-}
-
-/*
- * Are layout and epoch those recorded with the durable mark?  By what all
- * databases can see of it, see record.c.
- */
-static void
-check_layout(CheckState *state)
-{
-	int			nestlevel = ddl_begin();
-	char	   *configured = psprintf("layout \"%s\" and epoch %s",
-									  snowflake_layout_text,
-									  check_show(snowflake_epoch));
-	int			nrecorded;
-	char	   *database = NULL;
-
-	/* looked at first, as the services write it before they say so */
-	bool		is_due = shared != NULL && record_is_due();
-
-	/* the home database first, then others, and what is not of a database */
-	nrecorded = (int) ddl_query(psprintf(
-										 "SELECT d.datname, r.rolname, split_part(v, ' since ', 1),"
-										 " split_part(split_part(v, ' since ', 2), ' as node ', 1)"
-										 " FROM pg_db_role_setting s"
-										 " LEFT JOIN pg_database d ON d.oid = s.setdatabase"
-										 " LEFT JOIN pg_roles r ON r.oid = s.setrole,"
-										 " unnest(s.setconfig) c,"
-										 " substring(c, '^snowflake[.]recorded=(.+)$') v"
-										 " WHERE v IS NOT NULL"
-										 " ORDER BY s.setrole <> 0 OR s.setdatabase = 0,"
-										 " d.datname IS DISTINCT FROM %s, d.datname, r.rolname",
-										 quote_literal_cstr(snowflake_database)));
-
-	if (nrecorded > 0 && ddl_value(0, 2) == NULL)
-		database = ddl_value(0, 1);
-	if (database == NULL)
-	{
-		if (shared != NULL && mark_is_open())
-			check_row(state, "warning",
-					  is_due ?
-					  pstrdup("Layout and epoch are being recorded for other databases to see where the durable mark is. That takes a moment after the first ID; if it lasts, see the server's log.") :
-					  psprintf("It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
-							   quote_identifier(snowflake_database),
-							   quote_literal_cstr(psprintf("%s since %s",
-														   snowflake_layout_text,
-														   check_show(snowflake_epoch)))));
-	}
-	else if (strcmp(database, snowflake_database) != 0)
-		check_row(state, "error",
-				  psprintf("The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run %s and call snowflake_advance() with the largest ID there is.",
-						   database, snowflake_database, database,
-						   reset_recorded(database, NULL)));
-	else
-	{
-		char	   *layout_text = ddl_value(0, 3);
-		TimestampTz epoch = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in,
-																	CStringGetDatum(ddl_value(0, 4)),
-																	ObjectIdGetDatum(InvalidOid),
-																	Int32GetDatum(-1)));
-		Layout		layout;
-		LayoutError error;
-
-		if (epoch != snowflake_epoch ||
-			!layout_parse(layout_text, &layout, &error) ||
-			!layout_equal(&layout, &snowflake_layout))
-			check_row(state, "error",
-					  psprintf("This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. %s",
-							   layout_text, check_show(epoch), database, configured,
-							   record_hint(layout_text, check_show(epoch))));
-	}
-
-	/*
-	 * nobody reads these now, but the worker may, once the home database is
-	 * gone
-	 */
-	for (int i = database == NULL ? 0 : 1; i < nrecorded; i++)
-		check_row(state, "warning",
-				  psprintf("Layout and epoch are recorded in another place than that of the durable mark, as after a restore of a database of another server. Run %s.",
-						   reset_recorded(ddl_value(i, 1), ddl_value(i, 2))));
-
-	if (state->nrows == 0 && database == NULL)
-		check_row(state, "ok",
-				  psprintf("Nothing is recorded: the first ID records %s.", configured));
-	else if (state->nrows == 0)
-		check_row(state, "ok",
-				  psprintf("IDs are drawn with %s, as recorded in database \"%s\".",
-						   configured, database));
-	ddl_end(nestlevel);
-}
-
 /* How far is the end of the layout's time? */
 static void
 check_lifetime(CheckState *state)
@@ -355,7 +228,7 @@ check_clock(CheckState *state)
 		check_row(state, "error",
 				  psprintf("The %s shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock%s.",
 						   clock_name(), now, check_show(snowflake_epoch),
-						   clock_steps() ? "" : " and restart the server"));
+						   clock_can_step() ? "" : " and restart the server"));
 	else if (RecoveryInProgress())
 		check_standby_clock(state);
 	else
@@ -455,7 +328,7 @@ check_drift(CheckState *state)
 	if (behind_us > MAX_DRIFT_US)
 		check_row(state, "error",
 				  psprintf("%s Set the server's clock%s, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
-						   detail, clock_steps() ? "" : " and restart the server"));
+						   detail, clock_can_step() ? "" : " and restart the server"));
 	else if (behind_us > MAX_DRIFT_US / 2)
 		check_row(state, "warning",
 				  psprintf("%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
@@ -465,7 +338,7 @@ check_drift(CheckState *state)
 				  psprintf("%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server.",
 						   detail));
 	else
-		check_row(state, "ok", clock_steps() && drift_us <= 0 ?
+		check_row(state, "ok", clock_can_step() && drift_us <= 0 ?
 				  "IDs are not ahead of the server's clock." : detail);
 }
 
@@ -486,7 +359,7 @@ check_time_sync(CheckState *state)
 	else if (result == TIME_INS || result == TIME_OOP)
 	{
 		/* the last second of the day comes twice */
-		if (clock_steps() && MAX_DRIFT_US < USECS_PER_SEC)
+		if (clock_can_step() && MAX_DRIFT_US < USECS_PER_SEC)
 			check_row(state, "warning",
 					  psprintf("A leap second comes at the end of the day, in UTC: the clock goes back by a second, and \"snowflake.max_drift\" allows %d ms. Set it to 1s, or let the time server smear the leap second.",
 							   snowflake_max_drift));
@@ -654,60 +527,99 @@ check_slots(CheckState *state)
 						   detail));
 }
 
-/* Is there an extension of the same name, such as pgEdge's, or what it left? */
-static void
-check_other_extension(CheckState *state)
+/* This share of what there is, in percent, is worth a warning. */
+#define NEARLY_ALL	90
+
+static bool
+is_nearly_all(int64 part, int64 all)
 {
-	int			nestlevel = ddl_begin();
-	int			n;
+	return (double) part >= (double) all * NEARLY_ALL / 100;
+}
 
-	n = (int) ddl_query("SELECT string_agg(version, ', ' ORDER BY version)"
-						" FROM pg_available_extension_versions"
-						" WHERE name = 'snowflake' AND version <> '" SNOWFLAKE_VERSION "'"
-						" HAVING count(*) > 0");
-	if (n > 0)
-		check_row(state, "warning",
-				  psprintf("There are scripts of an extension of the same name, or of other versions of this one: %s. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.",
-						   ddl_value(0, 1)));
+/*
+ * What there is to say against a tag; NULL when all is well.
+ */
+static char *
+describe_segment(Segment *segment, const char **status)
+{
+	SegmentBuffer buffer;
+	int64		from;
+	int64		to;
+	uint32		used;
+	bool		has_numbers = segment->has_next ||
+		(segment_used(segment, &buffer, &from, &to, &used) && used < buffer.count);
+	char	   *tag = pstrdup(utf8_to_server(segment->tag));
 
-	n = (int) ddl_query("SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
-						" WHERE n.nspname = 'snowflake' AND p.proname = 'nextval'"
-						" AND p.proargtypes[0] = 'regclass'::regtype AND p.pronargs = 1");
-	if (n > 0)
-		check_row(state, "warning",
-				  "This database has the function snowflake.nextval(regclass) of another extension, pgEdge's: IDs that it draws may equal those of snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
+	*status = has_numbers ? "warning" : "error";
+	if (segment->state == SEGMENT_ENDED)
+		return psprintf("All numbers of tag \"%s\" up to its maximum value, " INT64_FORMAT ", have been given out to servers%s. Raise max_value with snowflake_segment_alter().",
+						tag, segment->max_value, has_numbers ? "" : ", and this server has none left");
+	if (segment->is_failing)
+		return psprintf("No segment of tag \"%s\" could be fetched. %s", tag,
+						text_shown(utf8_to_server(segment->error)));
+	*status = "warning";
+	if (segment->state == SEGMENT_OPEN && is_nearly_all(segment->seen, segment->max_value))
+		return psprintf("Numbers of tag \"%s\" up to " INT64_FORMAT " of " INT64_FORMAT " have been given out to servers.",
+						tag, segment->seen, segment->max_value);
+	return NULL;
+}
 
-	n = (int) ddl_query("SELECT d.datname, r.rolname FROM pg_db_role_setting s"
-						" LEFT JOIN pg_database d ON d.oid = s.setdatabase"
-						" LEFT JOIN pg_roles r ON r.oid = s.setrole"
-						" WHERE EXISTS (SELECT FROM unnest(s.setconfig) c WHERE c LIKE 'snowflake.node=%')"
-						" ORDER BY 1, 2");
-	for (int i = 0; i < n; i++)
+/* Are there numbers to draw from segments? */
+static void
+check_segments(CheckState *state)
+{
+	Segments   *segments;
+	int			ntags = 0;
+	char		error[SEGMENT_MESSAGE_SIZE];
+
+	if (shared == NULL)
 	{
-		char	   *database = ddl_value(i, 1);
-		char	   *role = ddl_value(i, 2);
-
-		check_row(state, "warning",
-				  psprintf("pgEdge's setting \"snowflake.node\" is set for %s%s%s%s, and is not read. The server's number is \"snowflake.node_id\".",
-						   database ? "database " : "",
-						   database ? quote_identifier(database) : "",
-						   database && role ? ", " : "",
-						   role ? psprintf("role %s", quote_identifier(role)) :
-						   database ? "" : "all roles"));
+		check_row(state, "ok", "There are no segments, as snowflake is not preloaded.");
+		return;
 	}
 
-	/* the files are shown to roles that may see them */
-	n = (int) ddl_query("SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')");
-	if (ddl_value_bool(0, 1) &&
-		ddl_query("SELECT sourcefile, sourceline FROM pg_file_settings"
-				  " WHERE name = 'snowflake.node' ORDER BY seqno LIMIT 1") > 0)
-		check_row(state, "warning",
-				  psprintf("pgEdge's setting \"snowflake.node\" is in %s, line %s, and is not read. Remove it there. The server's number is \"snowflake.node_id\".",
-						   ddl_value(0, 1), ddl_value(0, 2)));
+	segments = &shared->segments;
+	for (int i = 0; i < shared->nsegments; i++)
+	{
+		Segment		segment;
+		const char *status;
+		char	   *detail;
 
+		LWLockAcquire(segments->lock, LW_SHARED);
+		segment = *SEGMENT(i);
+		LWLockRelease(segments->lock);
+		if (segment.state == SEGMENT_FREE || segment.state == SEGMENT_MISSING)
+			continue;
+		ntags++;
+		detail = describe_segment(&segment, &status);
+		if (detail != NULL)
+			check_row(state, status, detail);
+	}
+
+	if (ntags == 0)
+	{
+		check_row(state, "ok", "No numbers were drawn from segments since the server was started.");
+		return;
+	}
+
+	LWLockAcquire(segments->lock, LW_SHARED);
+	strlcpy(error, segments->error, sizeof(error));
+	LWLockRelease(segments->lock);
+	if (snowflake_registry[0] != '\0' && !segment_is_valid())
+		check_row(state, "error",
+				  psprintf("Sessions cannot draw numbers, as the registry has not answered for \"snowflake.lease_ttl\". %s",
+						   text_shown(utf8_to_server(error))));
+	else if (error[0] != '\0')
+		check_row(state, "warning", text_shown(utf8_to_server(error)));
+	if (segment_is_apart())
+		check_row(state, "warning",
+				  "This database shares rows with other servers, by Citus or a subscription, and \"snowflake.registry\" is not set: tags of the same name on other servers give out the same numbers. Set it on all of them, and create the tags there.");
+	if (is_nearly_all(ntags, shared->nsegments))
+		check_row(state, "warning",
+				  psprintf("Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",
+						   ntags, shared->nsegments));
 	if (state->nrows == 0)
-		check_row(state, "ok", "Nothing of another extension named snowflake is found.");
-	ddl_end(nestlevel);
+		check_row(state, "ok", psprintf("Tags in use: %d.", ntags));
 }
 
 /* In the order of the rows; whether an error there keeps IDs from being drawn. */
@@ -721,7 +633,7 @@ static const struct
 {
 	{"preload", check_preload, true},
 	{"settings", check_settings},
-	{"extension", check_extension},
+	{"extension", check_own_extension},
 	{"node_id", check_node_id, true},
 	{"registry", check_registry, true},
 	{"layout", check_layout},

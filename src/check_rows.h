@@ -58,23 +58,6 @@ extern void check_row(CheckState *state, const char *status,
 extern char *check_try(void (*function) (CheckState *state, void *arg),
 					   CheckState *state, void *arg);
 
-/* The columns that draw IDs by default, and the IDs in them. */
-extern void check_tables(CheckState *state);
-
-/* The segments of numbers. */
-extern void check_segments(CheckState *state);
-
-/*
- * On a standby: the number that its primary has drawn with, as text, NULL for
- * none; and the checks "clock" and "mark".
- */
-extern char *check_standby_node(void);
-extern void check_standby_clock(CheckState *state);
-extern void check_standby_mark(CheckState *state);
-
-/* What logical replication does in the home database. */
-extern void check_replication(CheckState *state);
-
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_CHECK_ROWS_H */

@@ -31,6 +31,7 @@
 #include "utils/rel.h"
 
 #include "check_rows.h"
+#include "check_standby.h"
 #include "clock.h"
 #include "ddl.h"
 #include "home.h"
@@ -56,7 +57,7 @@ clock_behind_sender(CheckState *state, TimestampTz *sent, int64 *behind_us)
 	*behind_us = *sent - received;
 
 	/* what has come has the time of the server's clock */
-	if (!clock_steps())
+	if (!clock_can_step())
 		*behind_us += GetCurrentTimestamp() - state->now;
 	return true;
 }
@@ -93,7 +94,7 @@ check_standby_clock(CheckState *state)
 		check_row(state, "warning",
 				  psprintf("%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up. Set the server's clock%s.",
 						   detail, check_in_ms(behind_us), check_show(sent),
-						   clock_steps() ? "" : " and restart the server"));
+						   clock_can_step() ? "" : " and restart the server"));
 	else
 		check_row(state, "ok", detail);
 }
@@ -175,7 +176,7 @@ describe_mark(CheckState *state, StringInfo detail)
 		return false;
 	appendStringInfo(detail, " Promoted now, this server would draw no ID for " INT64_FORMAT " ms: until its clock, plus \"snowflake.max_drift\", has reached the mark. If the clock is wrong, set it%s.",
 					 check_in_ms(ahead_us - MAX_DRIFT_US),
-					 clock_steps() ? "" : " and restart the server");
+					 clock_can_step() ? "" : " and restart the server");
 	return true;
 }
 

@@ -40,11 +40,12 @@
 #include "utils/syscache.h"
 
 #include "check_rows.h"
-#include "citus.h"
+#include "check_tables.h"
 #include "clock.h"
 #include "ddl.h"
 #include "lease.h"
 #include "mark.h"
+#include "other_extensions.h"
 #include "settings.h"
 
 /* How many IDs of a column are looked at. */

@@ -48,8 +48,10 @@
  * changes slots only between time units, or never where the worker is above the
  * time.
  *
- * Locking: none.  State of this backend is in "my"; nothing between taking an
- * ID and noting it there can fail or be interrupted.
+ * Locking: none on the way to an ID.  The table of who has which slot is under
+ * shared->lock, taken once at the first ID and once at exit; nothing that can
+ * fail is done under it.  State of this backend is in "my"; nothing between
+ * taking an ID and noting it there can fail or be interrupted.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,18 +60,16 @@
 #include "access/xlog.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
 #include "clock.h"
-#include "clock_steps.h"
 #include "compat.h"
 #include "generator.h"
 #include "lease.h"
-#include "lifetime.h"
 #include "mark.h"
 #include "settings.h"
-#include "slots.h"
 #include "waits.h"
 
 /* A lease that ends within a shorter time unit counts to its end. */
@@ -123,6 +123,125 @@ static GeneratorState my = {
 };
 
 /*
+ * Slots
+ *
+ * A backend is given a slot when it first draws an ID and keeps it until it
+ * exits.  It is for when it is busy; the shared slot is given to nobody, unless
+ * there is no other.  With more backends than slots, several have the same:
+ * nothing but speed depends on that, since every ID is taken by
+ * compare-and-swap.
+ */
+
+/*
+ * The i-th slot to try.
+ *
+ * A busy backend goes on into the slots above its own (generator.c), so first
+ * come those with the most room before the next one given out: for 31 slots
+ * the shared one, 16, 8, 24, 4, ...  That is i with its bits reversed.  There
+ * are as many slots as worker numbers, a power of 2, or one less; that one would
+ * be last.
+ */
+static int
+slot_by_preference(int i)
+{
+	int			slot = 0;
+
+	for (int bit = (shared->nslots + 1) >> 1; bit > 0; bit >>= 1, i >>= 1)
+	{
+		if (i & 1)
+			slot |= bit;
+	}
+	return slot;
+}
+
+/*
+ * Count what a backend has drawn for the slot that it was drawn from.  By the
+ * backend itself, when it goes to another slot or exits.
+ */
+static void
+count_for_slot(BackendEntry *me)
+{
+	uint64		drawn = pg_atomic_read_u64(&me->drawn);
+
+	pg_atomic_fetch_add_u64(&SLOT(pg_atomic_read_u32(&me->drawn_from))->issued,
+							drawn - pg_atomic_read_u64(&me->counted));
+	pg_atomic_write_u64(&me->counted, drawn);
+}
+
+/*
+ * Give the slot back, with what was drawn counted.  The slot's word stays, so
+ * that the next owner starts above it.
+ */
+static void
+release_slot(int code, Datum arg)
+{
+	BackendEntry *me = BACKEND(MyProcNumber);
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (me->pid == MyProcPid)
+	{
+		count_for_slot(me);
+		SLOT(me->slot)->nbackends--;
+		me->pid = 0;
+	}
+	LWLockRelease(shared->lock);
+}
+
+/*
+ * Give this backend a slot: a free one, else one with the fewest backends.
+ * Returns its number, which is the worker number.  Call once a backend.
+ */
+static int
+acquire_slot(void)
+{
+	BackendEntry *me = BACKEND(MyProcNumber);
+	int			best;
+
+	Assert(MyProcNumber >= 0 && MyProcNumber < shared->nbackends);
+
+	/* Before the slot is taken, so that it cannot be left behind. */
+	before_shmem_exit(release_slot, (Datum) 0);
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	best = shared->nslots == 1 ? SHARED_SLOT : slot_by_preference(1);
+	for (int i = 2; i < shared->nslots && SLOT(best)->nbackends > 0; i++)
+	{
+		int			slot = slot_by_preference(i);
+
+		if (SLOT(slot)->nbackends < SLOT(best)->nbackends)
+			best = slot;
+	}
+	SLOT(best)->nbackends++;
+	pg_atomic_write_u32(&me->drawn_from, best);
+	me->slot = best;
+	me->pid = MyProcPid;
+	LWLockRelease(shared->lock);
+
+	return best;
+}
+
+void
+generator_init_shmem(void)
+{
+	pg_atomic_init_u64(&shared->latest, 0);
+	for (int i = 0; i < shared->nslots; i++)
+	{
+		pg_atomic_init_u64(&SLOT(i)->word, 0);
+		pg_atomic_init_u64(&SLOT(i)->issued, 0);
+	}
+	for (int i = 0; i < shared->nbackends; i++)
+	{
+		pg_atomic_init_u64(&BACKEND(i)->drawn, 0);
+		pg_atomic_init_u64(&BACKEND(i)->counted, 0);
+		pg_atomic_init_u32(&BACKEND(i)->drawn_from, 0);
+	}
+}
+
+/*
+ * Drawing
+ */
+
+/*
  * With no node field there is one node number, 0, and nothing to set.
  */
 static void
@@ -171,7 +290,7 @@ prepare(void)
 	my.looks_at_lease = settings_need_lease() &&
 		(snowflake_clock == CLOCK_MODE_LOGICAL ||
 		 snowflake_layout.unit_us > LONG_UNIT_US);
-	my.own = slots_acquire();
+	my.own = acquire_slot();
 	my.start = my.slot = my.own;
 	my.nslots = shared->nslots;
 	my.entry = BACKEND(MyProcNumber);
@@ -210,7 +329,7 @@ unit_of(TimestampTz now)
 						   clock_name(),
 						   pstrdup(timestamptz_to_str(now)),
 						   pstrdup(timestamptz_to_str(snowflake_epoch))),
-				 clock_steps() ?
+				 clock_can_step() ?
 				 errhint("Set the server's clock. If it is right, set \"snowflake.epoch\" to an instant that is past, and restart the server.") :
 				 errhint("Set the server's clock, or \"snowflake.epoch\" to an instant that is past, and restart the server.")));
 	if ((uint64) unit > MAX_TIME)
@@ -266,7 +385,7 @@ count_drawn(uint64 count)
 
 	if (pg_atomic_read_u32(&entry->drawn_from) != (uint32) my.slot)
 	{
-		slots_count_drawn(entry);
+		count_for_slot(entry);
 		pg_atomic_write_u32(&entry->drawn_from, my.slot);
 	}
 	pg_atomic_write_u64(&entry->drawn, pg_atomic_read_u64(&entry->drawn) + count);
@@ -487,7 +606,7 @@ wait_hint(WaitKind why)
 {
 	if (why == WAIT_UNIT)
 		return "Draw fewer IDs at a time, or use a layout with more sequence or worker bits.";
-	if (clock_steps())
+	if (clock_can_step())
 		return "Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.";
 	return "Set the server's clock and restart the server, wait until the time has come, or raise \"snowflake.max_drift\" to go on ahead of the clock.";
 }
@@ -571,7 +690,7 @@ wait_for_unit(uint64 time, TimestampTz now, Wait *wait)
 static void
 note_drift(TimestampTz now)
 {
-	TimestampTz wall = clock_steps() ? now : GetCurrentTimestamp();
+	TimestampTz wall = clock_can_step() ? now : GetCurrentTimestamp();
 	int64		drift_us = my.unit_start - wall;
 
 	if (drift_us > 0)

@@ -41,6 +41,9 @@ extern void generator_forget_current(void);
  */
 extern bool generator_has_passed(int64 id);
 
+/* The first values in shared memory. */
+extern void generator_init_shmem(void);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_GENERATOR_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * home.h
- *		Transactions of the background workers in the home database.
+ *		Transactions of the background workers in the home database, and what keeps
+ *		logical replication away from what is there.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,6 +46,22 @@ extern void home_run_ddl(const char *sql);
 
 /* A column, from 1, of the first row; an ERROR when it is null. */
 extern Datum home_result(int column);
+
+/* Has a table its triggers, in the state that they are created in?  SQL. */
+#define HOME_GUARD_IS_ON(oid) \
+	"(SELECT count(*) = 2 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid" \
+	" WHERE t.tgrelid = " oid " AND p.prosrc = 'snowflake_home_discard'" \
+	" AND t.tgenabled = CASE t.tgname WHEN 'discard_replicated' THEN 'R'::\"char\" ELSE 'A' END)"
+
+/*
+ * Give the tables of an extension their triggers, where they lack them.  Its
+ * script cannot, as it is also used where this library is not.  The schema is
+ * to be put before names.  In a transaction of the worker.
+ */
+extern void home_guard_extension(const char *extension, const char *schema);
+
+/* Let no subscription write a sequence.  Its value stays as it is. */
+extern void home_guard_sequence(const char *name);
 
 #pragma GCC visibility pop
 

@@ -53,7 +53,6 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
@@ -76,6 +75,24 @@ static struct
 	int64		deadline;
 	int			before;
 }			offered;
+
+void
+lease_init_shmem(void)
+{
+	Lease	   *lease = &shared->lease;
+
+	pg_atomic_init_u32(&lease->node, (uint32) -1);
+	pg_atomic_init_u64(&lease->deadline, 0);
+	pg_atomic_init_u64(&lease->mark, 0);
+	pg_atomic_init_u32(&lease->offered, 0);
+	pg_atomic_init_u32(&lease->taken, 0);
+	pg_atomic_init_u64(&lease->clock_offset, 0);
+	pg_atomic_init_u32(&lease->free_numbers, (uint32) -1);
+	lease->seen.changes = -1;
+	lease->seen.renewals = -1;
+	lease->recalled_node = -1;
+	lease->remembered_node = -1;
+}
 
 bool
 lease_is_valid(void)
@@ -471,13 +488,13 @@ lease_lose(const char *reason, const char *hint, bool passes)
 	offered.deadline = 0;
 	lease_note_error(reason, hint, !passes);
 
-	is_due = alarm_is_due(ALARM_REGISTRY, &left_out);
+	is_due = log_is_due(LOG_OF_REGISTRY, &left_out);
 	if (had || is_due)
 		ereport(WARNING,
 				(had ?
 				 errmsg("this server no longer issues snowflake IDs as node %d", lease_node()) :
 				 errmsg("could not lease a snowflake node number"),
-				 errdetail("%s%s", reason, alarm_left_out(left_out)),
+				 errdetail("%s%s", reason, log_left_out(left_out)),
 				 hint[0] != '\0' ? errhint("%s", hint) : 0));
 }
 

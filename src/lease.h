@@ -119,6 +119,9 @@ extern bool lease_retry(void);
 extern void lease_note_error(const char *error, const char *hint,
 							 bool is_refused);
 
+/* The first values in shared memory. */
+extern void lease_init_shmem(void);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_LEASE_H */

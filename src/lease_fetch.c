@@ -23,7 +23,6 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "instance.h"
 #include "lease.h"
@@ -105,20 +104,20 @@ failed(const LinkFailure *failure)
 	uint64		left_out;
 
 	lease_note_error(error, hint != NULL ? hint : "", !failure->passes);
-	if (failure->is_quiet || !alarm_is_due(ALARM_REGISTRY, &left_out))
+	if (failure->is_quiet || !log_is_due(LOG_OF_REGISTRY, &left_out))
 		return;
 	if (lease_is_valid())
 		ereport(WARNING,
 				(errmsg("could not renew the lease of the snowflake node number %d",
 						lease_node()),
-				 errdetail("%s%s", error, alarm_left_out(left_out)),
+				 errdetail("%s%s", error, log_left_out(left_out)),
 				 errhint("%s%sThe server can go on issuing IDs until %s.",
 						 hint != NULL ? hint : "", hint != NULL ? " " : "",
 						 timestamptz_to_str(lease_ends_at()))));
 	else
 		ereport(WARNING,
 				(errmsg("could not lease a snowflake node number"),
-				 errdetail("%s%s", error, alarm_left_out(left_out)),
+				 errdetail("%s%s", error, log_left_out(left_out)),
 				 errhint("%s", hint != NULL ? hint :
 						 "No ID is issued until the registry gives a number.")));
 }
@@ -327,10 +326,10 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	{
 		uint64		left_out;
 
-		if (alarm_is_due(ALARM_SKEW, &left_out))
+		if (log_is_due(LOG_OF_SKEW, &left_out))
 			ereport(WARNING,
 					(errmsg("the server's clock differs too much from others"),
-					 errdetail("%s%s", skew, alarm_left_out(left_out)),
+					 errdetail("%s%s", skew, log_left_out(left_out)),
 					 errhint("Set the server's clock. The server goes on issuing snowflake IDs, since \"snowflake.clock_skew_action\" is \"warn\".")));
 	}
 }

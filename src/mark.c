@@ -81,6 +81,23 @@ mark_to_time(int64 mark, bool ceil)
 	return Min((uint64) unit, MAX_TIME + 1);
 }
 
+void
+mark_init_shmem(void)
+{
+	Mark	   *mark = &shared->mark;
+
+	pg_atomic_init_u64(&mark->limit, 0);
+	pg_atomic_init_u64(&mark->renew_at, 0);
+	pg_atomic_init_u64(&mark->floor, 0);
+	pg_atomic_init_u64(&mark->advanced, 0);
+	pg_atomic_init_u64(&mark->mark, 0);
+	pg_atomic_init_u64(&mark->wanted, 0);
+	pg_atomic_init_u64(&mark->advance_to, 0);
+	pg_atomic_init_u32(&mark->accept, 0);
+	pg_atomic_init_u32(&mark->to_record, 0);
+	pg_atomic_init_u32(&mark->confirmed_before, 0);
+}
+
 /*
  * Asking and waiting
  */

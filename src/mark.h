@@ -88,6 +88,9 @@ extern uint64 mark_to_time(int64 mark, bool ceil);
 /* Is the mark in this database? */
 extern bool mark_is_home(Oid database);
 
+/* The first values in shared memory. */
+extern void mark_init_shmem(void);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_MARK_H */

@@ -35,10 +35,7 @@
 
 #include "clock.h"
 #include "home.h"
-#include "home_guard.h"
-#include "lifetime.h"
 #include "mark.h"
-#include "mark_writer.h"
 #include "record.h"
 #include "settings.h"
 #include "waits.h"
@@ -386,12 +383,6 @@ close_mark(int code, Datum arg)
 }
 
 void
-mark_writer_register(void)
-{
-	worker_register(MARK_WRITER_NAME, "snowflake_mark_writer_main");
-}
-
-void
 snowflake_mark_writer_main(Datum arg)
 {
 	Worker	   *me = &shared->mark_writer;
@@ -418,7 +409,7 @@ snowflake_mark_writer_main(Datum arg)
 				is_connected = true;
 			}
 			MemoryContextSwitchTo(context);
-			if (worker_attempt(me, ALARM_WORKER, serve, &asked))
+			if (worker_attempt(me, LOG_OF_WORKER, serve, &asked))
 				worker_clear_error(me);
 			else
 				retry_at = clock_read_steady() + RETRY_S * USECS_PER_SEC;

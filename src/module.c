@@ -20,18 +20,19 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+#include "backfill.h"
 #include "clock.h"
-#include "copy_default.h"
 #include "generator.h"
+#include "generator_funcs.h"
 #include "home.h"
 #include "instance.h"
 #include "lease.h"
 #include "mark.h"
-#include "mark_writer.h"
-#include "pgedge.h"
-#include "services.h"
+#include "other_extensions.h"
+#include "segment.h"
 #include "settings.h"
 #include "shmem.h"
+#include "worker.h"
 
 PG_MODULE_MAGIC;
 
@@ -56,16 +57,27 @@ request_hook(void)
 static void
 startup_hook(void)
 {
+	bool		is_new;
+
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
-	shmem_startup();
 
-	/* not again in each child, where these are not forked */
-	if (!IsUnderPostmaster)
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	is_new = shmem_make();
+	if (is_new)
 	{
-		clock_start();
-		instance_note_start();
+		worker_init_shmem(&shared->mark_writer);
+		worker_init_shmem(&shared->services);
+		mark_init_shmem();
+		lease_init_shmem();
+		generator_init_shmem();
+		backfill_init_shmem();
+		segment_init_shmem();
+		clock_init_shmem();
 	}
+	LWLockRelease(AddinShmemInitLock);
+	if (is_new)
+		instance_note_start();
 }
 
 static void
@@ -213,7 +225,7 @@ _PG_init(void)
 
 	if (!IsBinaryUpgrade)
 	{
-		mark_writer_register();
-		services_register();
+		worker_register(MARK_WRITER_NAME, "snowflake_mark_writer_main");
+		worker_register(SERVICES_NAME, "snowflake_services_main");
 	}
 }

@@ -43,9 +43,9 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "citus.h"
 #include "clock.h"
 #include "mark.h"
+#include "other_extensions.h"
 #include "segment.h"
 #include "utf8.h"
 #include "waits.h"
@@ -134,6 +134,20 @@ segment_forget(Segment *segment, SegmentState state)
 	segment->fetched_at = 0;
 	segment->fetches = segment->fetches_at_reset = 0;
 	segment->fetch_us = 0;
+}
+
+void
+segment_init_shmem(void)
+{
+	pg_atomic_init_u64(&shared->segments.valid_until, 0);
+	pg_atomic_init_u32(&shared->segments.requested, 0);
+	ConditionVariableInit(&shared->segments.changed);
+	for (int i = 0; i < shared->nsegments; i++)
+	{
+		pg_atomic_init_u64(&SEGMENT(i)->word, SEGMENT_CLOSED);
+		pg_atomic_init_u32(&SEGMENT(i)->serial, 0);
+		pg_atomic_init_u32(&SEGMENT(i)->asked, 0);
+	}
 }
 
 /*
@@ -257,6 +271,17 @@ segment_ask_services(void)
 {
 	pg_atomic_write_u32(&shared->segments.requested, 1);
 	worker_ask(&shared->services);
+}
+
+void
+segment_forget_registry(void)
+{
+	Segments   *segments = &shared->segments;
+
+	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
+	segments->place[0] = '\0';
+	segments->reports = 0;
+	LWLockRelease(segments->lock);
 }
 
 /*

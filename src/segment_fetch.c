@@ -26,7 +26,6 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "instance.h"
 #include "segment.h"
@@ -607,10 +606,10 @@ segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 		uint64		left_out;
 
 		take_failed(error, wait_error_passes(sqlstate));
-		if (!segment_is_at_home() && alarm_is_due(ALARM_SEGMENT, &left_out))
+		if (!segment_is_at_home() && log_is_due(LOG_OF_SEGMENT, &left_out))
 			ereport(WARNING,
 					(errmsg("could not fetch segments of numbers"),
-					 errdetail("%s%s", error, alarm_left_out(left_out)),
+					 errdetail("%s%s", error, log_left_out(left_out)),
 					 *hint != '\0' ? errhint("%s", hint) : 0));
 	}
 }
@@ -636,17 +635,6 @@ segment_fetch_note_no_answer(const char *error, bool passes)
 	}
 	else if (request.kind == FETCH_TAKE)
 		take_failed(error, passes);
-}
-
-void
-segment_forget_registry(void)
-{
-	Segments   *segments = &shared->segments;
-
-	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
-	segments->place[0] = '\0';
-	segments->reports = 0;
-	LWLockRelease(segments->lock);
 }
 
 void

@@ -15,6 +15,8 @@
 
 #include "segment.h"
 #include "segment_fetch.h"
+#include "segment_keep.h"
+#include "segment_send.h"
 
 /*
  * Close the entry, so that nobody draws from it any more, and add the spans

@@ -28,10 +28,10 @@
 #include "lease_fetch.h"
 #include "record.h"
 #include "registry_link.h"
-#include "segment.h"
-#include "services.h"
+#include "segment_fetch.h"
+#include "segment_keep.h"
+#include "segment_send.h"
 #include "settings.h"
-#include "settings_file.h"
 #include "waits.h"
 #include "worker.h"
 
@@ -54,7 +54,7 @@ typedef struct Service
 	int			retry_s;
 	bool		is_noted;		/* sessions that wait look at the worker's
 								 * error */
-	AlarmKind	alarm;
+	LogKind	alarm;
 	int64		retry_at;		/* steady clock */
 } Service;
 
@@ -71,9 +71,9 @@ record_due(void)
 }
 
 static Service services[] = {
-	{backfill_due, backfill_serve, backfill_abandon, 1, true, ALARM_BACKFILL},
-	{segment_due_at_home, segment_serve_at_home, NULL, 0, false, ALARM_SEGMENT},
-	{record_due, record_serve, NULL, 10, false, ALARM_RECORD}
+	{backfill_due, backfill_serve, backfill_abandon, 1, true, LOG_OF_BACKFILL},
+	{segment_due_at_home, segment_serve_at_home, NULL, 0, false, LOG_OF_SEGMENT},
+	{record_due, record_serve, NULL, 10, false, LOG_OF_RECORD}
 };
 
 /* What is asked of the registry. */
@@ -148,7 +148,7 @@ serve_links(void)
 {
 	for (int i = 0; i < (int) lengthof(links); i++)
 	{
-		if (!worker_attempt(NULL, ALARM_REGISTRY, call_link, links[i]))
+		if (!worker_attempt(NULL, LOG_OF_REGISTRY, call_link, links[i]))
 			registry_link_pause(links[i]);
 	}
 }
@@ -228,12 +228,6 @@ keep_segments(int code, Datum arg)
 {
 	if (worker_ends_with_server())
 		segment_keep_at_exit();
-}
-
-void
-services_register(void)
-{
-	worker_register(SERVICES_NAME, "snowflake_services_main");
 }
 
 void

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * settings.c
- *		Define the settings and check each value when it is set.
+ *		Define the settings, check each value when it is set, and look whether the
+ *		server will start with those that its files have now.
  *
  * layout, epoch and node_id decide what an ID means, so they are fixed when
  * the server starts.  Where the library is not preloaded, nothing is
@@ -13,6 +14,13 @@
  * wrong.  IDs made with an unintended layout, epoch or node could be IDs of
  * another server, so here it does not start at all: see settings_define().
  * Nor is the library loaded into a session to read IDs in an unintended way.
+ *
+ * At a reload the server checks a value and goes on with the one it has.  It
+ * checks a node number by the layout in use, not by that of the next start.  So a
+ * wrong value would be found out only when the server does not start again, and
+ * with a configuration that many servers share, all of them may stand still then.
+ * So after each reload the files are read once more, to warn of that.  What is on
+ * the server's command line is not looked at.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,7 +36,7 @@
 
 #include "compat.h"
 #include "dialect.h"
-#include "pgedge.h"
+#include "other_extensions.h"
 #include "settings.h"
 
 int			snowflake_node_id = NODE_ID_UNSET;
@@ -673,8 +681,12 @@ settings_node_id_hint(void)
 					(uint64) snowflake_layout.max[FIELD_NODE]);
 }
 
-const char *
-settings_name(const char *name)
+/*
+ * The name of a setting that must be right when the server starts, in whatever
+ * case it is written; NULL where it is none.
+ */
+static const char *
+find_setting(const char *name)
 {
 	for (int i = 0; i < (int) lengthof(setting_names); i++)
 	{
@@ -684,8 +696,12 @@ settings_name(const char *name)
 	return NULL;
 }
 
-ErrorData *
-settings_try(const char *name, const char *value, const Layout *layout)
+/*
+ * Would the server start with a value of such a setting, with a layout?  It
+ * stays as it is.  Returns the error with which it would not, or NULL.
+ */
+static ErrorData *
+try_setting(const char *name, const char *value, const Layout *layout)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ErrorData  *volatile error = NULL;
@@ -706,4 +722,91 @@ settings_try(const char *name, const char *value, const Layout *layout)
 	PG_END_TRY();
 	layout_to_fit = &snowflake_layout;
 	return error;
+}
+
+/*
+ * The settings as they stand in the configuration files
+ */
+
+/*
+ * What the files have, in the order in which they are read: of two lines for a
+ * setting the later one counts.
+ */
+static ConfigVariable *
+read_files(void)
+{
+	ConfigVariable *head = NULL;
+	ConfigVariable *tail = NULL;
+
+	/* the server itself has logged what it cannot read */
+	(void) ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG5, &head, &tail);
+	(void) ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0, DEBUG5, &head, &tail);
+	return head;
+}
+
+static bool
+is_overridden(const ConfigVariable *line)
+{
+	for (const ConfigVariable *later = line->next; later != NULL; later = later->next)
+	{
+		if (later->name != NULL && pg_strcasecmp(later->name, line->name) == 0)
+			return true;
+	}
+	return false;
+}
+
+List *
+settings_file_errors(void)
+{
+	ConfigVariable *lines = read_files();
+	Layout		layout = snowflake_layout;
+	List	   *errors = NIL;
+
+	for (ConfigVariable *line = lines; line != NULL; line = line->next)
+	{
+		Layout		configured;
+		LayoutError error;
+
+		if (line->name != NULL && pg_strcasecmp(line->name, "snowflake.layout") == 0 &&
+			dialect_or_layout_parse(line->value, &configured, &error))
+			layout = configured;
+	}
+
+	for (ConfigVariable *line = lines; line != NULL; line = line->next)
+	{
+		const char *name = line->name != NULL ? find_setting(line->name) : NULL;
+		ErrorData  *error;
+		WrongSetting *wrong;
+
+		if (name == NULL || is_overridden(line))
+			continue;
+		error = try_setting(name, line->value, &layout);
+		if (error == NULL)
+			continue;
+		wrong = palloc(sizeof(WrongSetting));
+		wrong->what = psprintf("%s, in file \"%s\", line %d",
+							   error->message, line->filename, line->sourceline);
+		wrong->detail = error->detail;
+		wrong->hint = psprintf("Correct \"%s\" in that file before the next restart.%s%s",
+							   name, error->hint ? " " : "", error->hint ? error->hint : "");
+		errors = lappend(errors, wrong);
+	}
+	return errors;
+}
+
+void
+settings_file_log(void)
+{
+	ListCell   *cell;
+
+	foreach(cell, settings_file_errors())
+	{
+		const WrongSetting *wrong = lfirst(cell);
+
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("the server will not start again: %s", wrong->what),
+				 wrong->detail != NULL ? errdetail("%s", wrong->detail) : 0,
+				 errhint("%s", wrong->hint)));
+	}
 }

@@ -672,22 +672,22 @@ typedef struct StatsReset
  * Lines for the server's log that come at most once a minute each; see
  * alarm.c.
  */
-typedef enum AlarmKind
+typedef enum LogKind
 {
-	ALARM_WAIT,					/* of each WaitKind */
-	ALARM_CLOCK_BACK = ALARM_WAIT + WAIT_KINDS,
-	ALARM_CLOCK_FORWARD,
-	ALARM_WORKER,
-	ALARM_BACKFILL,
-	ALARM_RECORD,
-	ALARM_REGISTRY,
-	ALARM_SKEW,
-	ALARM_SEGMENT
-} AlarmKind;
+	LOG_OF_WAIT,					/* of each WaitKind */
+	LOG_OF_CLOCK_BACK = LOG_OF_WAIT + WAIT_KINDS,
+	LOG_OF_CLOCK_FORWARD,
+	LOG_OF_WORKER,
+	LOG_OF_BACKFILL,
+	LOG_OF_RECORD,
+	LOG_OF_REGISTRY,
+	LOG_OF_SKEW,
+	LOG_OF_SEGMENT
+} LogKind;
 
-#define ALARM_KINDS (ALARM_SEGMENT + 1)
+#define LOG_KINDS (LOG_OF_SEGMENT + 1)
 
-typedef struct Alarm
+typedef struct LogThrottle
 {
 	/*
 	 * When there was one, in microseconds of the steady clock, 0 for never;
@@ -695,7 +695,7 @@ typedef struct Alarm
 	 */
 	pg_atomic_uint64 at;
 	pg_atomic_uint64 left_out;
-} Alarm;
+} LogThrottle;
 
 /*
  * The fields but the first ones are set at server start and read only from
@@ -711,7 +711,7 @@ typedef struct SharedState
 	Segments	segments;
 	Clock		clock;
 	StatsReset	stats_reset;
-	Alarm		alarms[ALARM_KINDS];
+	LogThrottle log_throttles[LOG_KINDS];
 	LWLock	   *lock;			/* guards who has which slot, errors, and the
 								 * reset */
 	int			nslots;
@@ -763,8 +763,12 @@ shmem_raise(pg_atomic_uint64 *counter, uint64 value)
 }
 
 extern void shmem_request(void);
-extern void shmem_startup(void);
+extern bool shmem_make(void);
 extern void shmem_require(const char *purpose);
+
+/* What it says of that: full sentences, for a DETAIL and a HINT. */
+extern char *preload_detail(void);
+extern char *preload_hint(void);
 
 #pragma GCC visibility pop
 

@@ -265,7 +265,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	}
 	pid = text_is_shown() ? worker_pid() : 0;
 	wall = GetCurrentTimestamp();
-	clock_ts = clock_steps() ? wall : clock_read_to_draw();
+	clock_ts = clock_can_step() ? wall : clock_read_to_draw();
 
 	nulls[i] = node < 0;
 	values[i++] = Int32GetDatum(node);

@@ -14,7 +14,7 @@
 #include "miscadmin.h"
 #include "utils/wait_event.h"
 
-#include "alarm.h"
+#include "clock.h"
 #include "compat.h"
 #include "settings.h"
 #include "waits.h"
@@ -62,7 +62,7 @@ wait_is_long(Wait *wait, WaitKind kind)
 	if (wait->is_logged || us_since(wait->since) < LONG_WAIT_MS * INT64CONST(1000))
 		return false;
 	wait->is_logged = true;
-	return alarm_is_due(ALARM_WAIT + kind, &wait->left_out);
+	return log_is_due(LOG_OF_WAIT + kind, &wait->left_out);
 }
 
 void
@@ -71,7 +71,7 @@ wait_log(const Wait *wait, const char *what, const char *detail, const char *hin
 	ereport(LOG_SERVER_ONLY,
 			(errmsg("process %d still waits for %s after " INT64_FORMAT " ms",
 					MyProcPid, what, us_since(wait->since) / 1000),
-			 errdetail("%s%s", detail, alarm_left_out(wait->left_out)),
+			 errdetail("%s%s", detail, log_left_out(wait->left_out)),
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 

@@ -38,7 +38,6 @@
 #include "utils/pidfile.h"
 #include "utils/wait_event.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
@@ -63,6 +62,15 @@ static volatile sig_atomic_t terminated = false;
 
 /* One has no place among the background workers; set in the postmaster. */
 static bool is_left_out = false;
+
+void
+worker_init_shmem(Worker *worker)
+{
+	pg_atomic_init_u32(&worker->proc, (uint32) -1);
+	pg_atomic_init_u32(&worker->requested, 0);
+	pg_atomic_init_u64(&worker->requested_at, 0);
+	ConditionVariableInit(&worker->changed);
+}
 
 /*
  * For sessions
@@ -288,7 +296,7 @@ worker_clear_error(Worker *worker)
 }
 
 bool
-worker_attempt(Worker *worker, AlarmKind alarm, void (*task) (void *), void *arg)
+worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg)
 {
 	volatile bool done = false;
 
@@ -309,7 +317,7 @@ worker_attempt(Worker *worker, AlarmKind alarm, void (*task) (void *), void *arg
 		is_new = worker != NULL && note_error(worker, edata);
 		FreeErrorData(edata);
 
-		if (alarm_is_due(alarm, &left_out) || is_new)
+		if (log_is_due(alarm, &left_out) || is_new)
 			EmitErrorReport();
 		home_abort();
 		LWLockReleaseAll();

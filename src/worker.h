@@ -75,6 +75,9 @@ extern bool worker_is_left_out(void);
  * For the workers themselves
  */
 
+/* In the postmaster: the first values in shared memory of one. */
+extern void worker_init_shmem(Worker *worker);
+
 /* In the postmaster: have one started with the server. */
 extern void worker_register(const char *name, const char *function);
 
@@ -97,7 +100,7 @@ extern void worker_wake(Worker *worker);
  * the same again, and leave things as they were.  Sessions learn of it as an
  * error of that worker, unless NULL.  Returns whether it did not fail.
  */
-extern bool worker_attempt(Worker *worker, AlarmKind alarm,
+extern bool worker_attempt(Worker *worker, LogKind alarm,
 						   void (*task) (void *), void *arg);
 
 /* It does not fail any more. */
