@@ -14,9 +14,9 @@
  *	- shared memory keeps the counters of the units.  They begin at what that
  *	  number was when the stretch was first asked for, and end at what it is.
  *
- * A unit whose counter has come to the end asks the services, which raise the
- * number by as much as there was before, commits, with the synchronous
- * standbys if there are, and only then publish the new end.  So
+ * When the counter of a unit has come to the end, the session asks the services.
+ * They raise the number by as much as there was before, commit, with the
+ * synchronous standbys if there are any, and only then publish the new end.  So
  *
  *		every number issued in a stretch < its end <= its durable number.
  *
@@ -72,7 +72,7 @@ typedef struct Stretch
 	uint64		end;
 } Stretch;
 
-/* The tables in the segment, hashed, with linear probing. */
+/* The tables in dynamic shared memory, hashed, with linear probing. */
 typedef struct Tables
 {
 	uint32		nstretches;
@@ -88,7 +88,7 @@ static Tables *tables = NULL;
 void
 backfill_init_shmem(void)
 {
-	shared->backfill.segment = DSM_HANDLE_INVALID;
+	shared->backfill.tables = DSM_HANDLE_INVALID;
 }
 
 /*
@@ -141,54 +141,54 @@ clear_tables(void)
 }
 
 /*
- * Map the segment, and make it when nobody has.
+ * Map the tables, and make them when nobody has.
  */
 static void
 attach(void)
 {
 	Backfill   *backfill = &shared->backfill;
 	dsm_handle	handle;
-	dsm_segment *segment;
+	dsm_segment *memory;
 
 	if (tables != NULL)
 		return;
 
 	LWLockAcquire(backfill->lock, LW_SHARED);
-	handle = backfill->segment;
+	handle = backfill->tables;
 	LWLockRelease(backfill->lock);
 
 	if (handle == DSM_HANDLE_INVALID)
 	{
 		dsm_handle	mine;
 
-		segment = dsm_create(sizeof(Tables), 0);
-		memset(dsm_segment_address(segment), 0, sizeof(Tables));
-		mine = dsm_segment_handle(segment);
+		memory = dsm_create(sizeof(Tables), 0);
+		memset(dsm_segment_address(memory), 0, sizeof(Tables));
+		mine = dsm_segment_handle(memory);
 
 		/* to stay until the server stops, also when no session has it mapped */
-		dsm_pin_segment(segment);
+		dsm_pin_segment(memory);
 
 		LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
-		if (backfill->segment == DSM_HANDLE_INVALID)
-			backfill->segment = mine;
-		handle = backfill->segment;
+		if (backfill->tables == DSM_HANDLE_INVALID)
+			backfill->tables = mine;
+		handle = backfill->tables;
 		LWLockRelease(backfill->lock);
 
 		if (handle != mine)
 		{
 			/* another was faster */
-			dsm_detach(segment);
+			dsm_detach(memory);
 			dsm_unpin_segment(mine);
-			segment = dsm_attach(handle);
+			memory = dsm_attach(handle);
 		}
 	}
 	else
-		segment = dsm_attach(handle);
+		memory = dsm_attach(handle);
 
-	if (segment == NULL)
+	if (memory == NULL)
 		elog(ERROR, "could not map the shared memory of snowflake_backfill()");
-	dsm_pin_mapping(segment);
-	tables = dsm_segment_address(segment);
+	dsm_pin_mapping(memory);
+	tables = dsm_segment_address(memory);
 }
 
 /*
@@ -530,7 +530,7 @@ backfill_serve(void)
 	LWLockAcquire(backfill->lock, LW_SHARED);
 	memcpy(requests, backfill->requests, sizeof(requests));
 	advance_to = backfill->advance_to;
-	in_use = backfill->segment != DSM_HANDLE_INVALID;
+	in_use = backfill->tables != DSM_HANDLE_INVALID;
 	LWLockRelease(backfill->lock);
 
 	/*

@@ -277,9 +277,9 @@ check_steps(CheckState *state)
 		return;
 	}
 	detail = psprintf("Since %s the server's clock was %s%s%s.", since,
-					  steps(back, "set back", pg_atomic_read_u64(&shared->stats.regression_max)),
+					  steps(back, "set back", pg_atomic_read_u64(&shared->stats.regression_max_us)),
 					  back > 0 && forward > 0 ? ", and " : "",
-					  steps(forward, "set forward", pg_atomic_read_u64(&shared->stats.jump_max)));
+					  steps(forward, "set forward", pg_atomic_read_u64(&shared->stats.jump_max_us)));
 	if (back > 0)
 		check_row(state, "warning",
 				  psprintf("%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",
@@ -470,7 +470,7 @@ check_mark(CheckState *state)
 			break;
 	}
 
-	limit = pg_atomic_read_u64(&shared->mark.limit);
+	limit = pg_atomic_read_u64(&shared->mark.limit_unit);
 	if (limit == 0)
 	{
 		check_row(state, "ok",
@@ -662,9 +662,9 @@ static void
 run_checks(CheckState *state, bool of_drawing)
 {
 	/* before the clock: what is drawn meanwhile must not look ahead of it */
-	if (shared != NULL && mark_last_time(&state->earliest))
+	if (shared != NULL && mark_last_unit(&state->earliest))
 		state->earliest = Max(state->earliest,
-							  pg_atomic_read_u64(&shared->mark.floor));
+							  pg_atomic_read_u64(&shared->mark.floor_unit));
 	else
 		state->earliest = 0;
 	state->now = clock_read();

@@ -132,10 +132,7 @@ check_layout(CheckState *state)
 							   record_hint(layout_text, check_show(epoch))));
 	}
 
-	/*
-	 * nobody reads these now, but the worker may, once the home database is
-	 * gone
-	 */
+	/* read by nobody now, but by the mark writer once the database is gone */
 	for (int i = database == NULL ? 0 : 1; i < nrecorded; i++)
 		check_row(state, "warning",
 				  psprintf("Layout and epoch are recorded in another place than that of the durable mark, as after a restore of a database of another server. Run %s.",

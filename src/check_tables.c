@@ -255,17 +255,17 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 static bool
 keep(Column *column, int64 id)
 {
-	int			place = column->nids;
+	int			pos = column->nids;
 
-	while (place > 0 && column->ids[place - 1] < id)
-		place--;
-	if (place == SAMPLE)
+	while (pos > 0 && column->ids[pos - 1] < id)
+		pos--;
+	if (pos == SAMPLE)
 		return false;
 	if (column->nids < SAMPLE)
 		column->nids++;
-	memmove(&column->ids[place + 1], &column->ids[place],
-			sizeof(int64) * (column->nids - place - 1));
-	column->ids[place] = id;
+	memmove(&column->ids[pos + 1], &column->ids[pos],
+			sizeof(int64) * (column->nids - pos - 1));
+	column->ids[pos] = id;
 	return true;
 }
 
@@ -364,7 +364,7 @@ judge(CheckState *state, Column *column)
 	bool		has_number = number >= 0;
 	uint64		own = (uint64) Max(number, 0);
 	uint64		limit = shared != NULL ?	/* 0 on a standby */
-		pg_atomic_read_u64(&shared->mark.limit) : 0;
+		pg_atomic_read_u64(&shared->mark.limit_unit) : 0;
 	TimestampTz now = clock_read();
 	int64		latest = layout_unit_floor(&snowflake_layout,
 										   clock_since_epoch(now + MAX_DRIFT_US));

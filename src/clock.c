@@ -87,8 +87,8 @@ clock_init_shmem(void)
 	int64		offset = clock_measure_offset();
 	TimestampTz now = offset + clock_read_steady();
 
-	shared->clock.offset = offset;
-	pg_atomic_init_u64(&shared->clock.offset_seen, (uint64) offset);
+	shared->clock.offset_us = offset;
+	pg_atomic_init_u64(&shared->clock.offset_seen_us, (uint64) offset);
 	for (int i = 0; i < LOG_KINDS; i++)
 	{
 		pg_atomic_init_u64(&shared->log_throttles[i].at, 0);
@@ -97,7 +97,7 @@ clock_init_shmem(void)
 
 	/* with the clock before the epoch, nothing is drawn */
 	if (snowflake_clock == CLOCK_MODE_LOGICAL)
-		pg_atomic_write_u64(&shared->latest,
+		pg_atomic_write_u64(&shared->latest_unit,
 							(uint64) layout_unit_floor(&snowflake_layout,
 													   Max(now - snowflake_epoch, 0)));
 }
@@ -111,7 +111,7 @@ clock_read_monotonic(void)
 {
 	if (shared == NULL)
 		return GetCurrentTimestamp();
-	return shared->clock.offset + clock_read_steady();
+	return shared->clock.offset_us + clock_read_steady();
 }
 
 TimestampTz
@@ -120,7 +120,7 @@ clock_read_logical(void)
 	if (shared == NULL)
 		return GetCurrentTimestamp();
 	return snowflake_epoch +
-		(int64) pg_atomic_read_u64(&shared->latest) * snowflake_layout.unit_us;
+		(int64) pg_atomic_read_u64(&shared->latest_unit) * snowflake_layout.unit_us;
 }
 
 /*
@@ -170,9 +170,9 @@ clock_timestamp_of_unit(uint64 unit, TimestampTz *ts)
  */
 
 int64
-lifetime_left(uint64 time)
+lifetime_left(uint64 unit)
 {
-	uint64		units = time > MAX_TIME ? 0 : MAX_TIME + 1 - time;
+	uint64		units = unit > MAX_TIME ? 0 : MAX_TIME + 1 - unit;
 
 	if (units > (uint64) (PG_INT64_MAX / snowflake_layout.unit_us))
 		return PG_INT64_MAX;
@@ -257,8 +257,8 @@ note_step(int64 step_us)
 {
 	bool		back = step_us < 0;
 	uint64		us = (uint64) (back ? -step_us : step_us);
-	pg_atomic_uint64 *largest = back ? &shared->stats.regression_max :
-		&shared->stats.jump_max;
+	pg_atomic_uint64 *largest = back ? &shared->stats.regression_max_us :
+		&shared->stats.jump_max_us;
 	bool		is_largest = us > pg_atomic_read_u64(largest);
 	uint64		left_out;
 
@@ -287,9 +287,9 @@ note_step(int64 step_us)
 }
 
 void
-clock_steps_watch(void)
+clock_watch_steps(void)
 {
-	pg_atomic_uint64 *offset_seen = &shared->clock.offset_seen;
+	pg_atomic_uint64 *offset_seen = &shared->clock.offset_seen_us;
 	uint64		seen = pg_atomic_read_u64(offset_seen);
 	int64		offset;
 

@@ -89,7 +89,7 @@ extern bool clock_timestamp_of_unit(uint64 unit, TimestampTz *ts);
  * Microseconds from the beginning of a time unit to the end, 0 past it;
  * PG_INT64_MAX when they are more.
  */
-extern int64 lifetime_left(uint64 time);
+extern int64 lifetime_left(uint64 unit);
 
 /* For a DETAIL: the layout and when it ends.  For a HINT: what to do. */
 extern char *lifetime_detail(void);
@@ -109,7 +109,7 @@ extern const char *log_left_out(uint64 left_out);
  * Has the server's clock been set since anybody looked?  Counts it, and says
  * so in the log.  Not for the fast path.
  */
-extern void clock_steps_watch(void);
+extern void clock_watch_steps(void);
 
 #pragma GCC visibility pop
 

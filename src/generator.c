@@ -27,7 +27,7 @@
  *	5. then it waits for the clock, up to max_wait; then it errors.
  *
  * A clock that was set back is the same case for all backends.  What counts is
- * the latest time unit that any of them has gone to (shared->latest): with that
+ * the latest time unit that any of them has gone to (shared->latest_unit): with that
  * further ahead than max_drift, nobody draws.  It is raised before an ID is
  * taken there, and looked at before one is taken anywhere: so no ID has a time
  * more than max_drift below that of one that was drawn before.
@@ -44,9 +44,9 @@
  * The IDs that one backend draws strictly increase: it goes on at its last
  * time unit or later, and within a time unit at its last slot or higher,
  * where the word is above everything drawn there before.  This needs the
- * worker between time and sequence; with other layouts it does not hop, and
- * changes slots only between time units, or never where the worker is above the
- * time.
+ * worker field between time and sequence.  With other layouts the backend does
+ * not hop, and changes slots only between time units, or never where the worker
+ * field is above the time.
  *
  * Locking: none on the way to an ID.  The table of who has which slot is under
  * shared->lock, taken once at the first ID and once at exit; nothing that can
@@ -87,8 +87,7 @@
 /* The state of a backend. */
 typedef struct GeneratorState
 {
-	BackendEntry *entry;		/* its place in shared memory, NULL before the
-								 * first ID */
+	BackendEntry *entry;		/* in shared memory, NULL before the first ID */
 	int			own;			/* the slot it was given */
 	int			start;			/* the slot to begin a time unit with */
 	int			nslots;			/* the slots it may draw from are below */
@@ -111,7 +110,7 @@ typedef struct GeneratorState
 	uint64		first_word;		/* the word's smallest value in the unit */
 	int64		first_id;		/* the smallest ID of slot and unit */
 	TimestampTz unit_start;		/* when the unit begins */
-	uint64		latest;			/* the last unit that others may be in */
+	uint64		latest_unit;	/* the last one that others may be in */
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
@@ -223,7 +222,7 @@ acquire_slot(void)
 void
 generator_init_shmem(void)
 {
-	pg_atomic_init_u64(&shared->latest, 0);
+	pg_atomic_init_u64(&shared->latest_unit, 0);
 	for (int i = 0; i < shared->nslots; i++)
 	{
 		pg_atomic_init_u64(&SLOT(i)->word, 0);
@@ -363,7 +362,7 @@ first_sequence(uint64 word)
 		case SEQUENCE_START_ZERO:
 			return 0;
 		case SEQUENCE_START_CONTINUE:
-			if (word >> SEQUENCE_BITS >= pg_atomic_read_u64(&shared->mark.floor))
+			if (word >> SEQUENCE_BITS >= pg_atomic_read_u64(&shared->mark.floor_unit))
 				return (word + 1) & SEQUENCE_MASK;
 			break;				/* a new slot has no last one: anywhere */
 		case SEQUENCE_START_RANDOM:
@@ -404,7 +403,7 @@ move_to(int slot, uint64 time)
 	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(),
 							  slot, 0);
 	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
-	my.latest = time + MAX_DRIFT_US / snowflake_layout.unit_us;
+	my.latest_unit = time + MAX_DRIFT_US / snowflake_layout.unit_us;
 }
 
 /*
@@ -417,7 +416,7 @@ first_slot(uint64 time)
 	if (my.can_share && time >= my.away_until)
 		my.start = SHARED_SLOT;
 
-	/* back to the own slot once that is enough, see next_place() */
+	/* back to the own slot once that is enough, see next_to_try() */
 	else if (my.slot == my.start ||
 			 my.slot - my.start < my.nslots - 1 - my.own)
 		my.start = my.own;
@@ -519,7 +518,7 @@ earliest_unit(int slot, uint64 time)
  * first of the higher slots that has, else the earliest later unit.
  */
 static void
-next_place(uint64 *time, int *slot)
+next_to_try(uint64 *time, int *slot)
 {
 	uint64		earliest = PG_UINT64_MAX;
 
@@ -564,7 +563,7 @@ next_place(uint64 *time, int *slot)
 static bool
 is_floor(uint64 time)
 {
-	return time == pg_atomic_read_u64(&shared->mark.floor);
+	return time == pg_atomic_read_u64(&shared->mark.floor_unit);
 }
 
 /*
@@ -591,7 +590,7 @@ wait_detail(uint64 time, TimestampTz now)
 	return psprintf("The %s shows %s. %s %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
 					clock_name(),
 					pstrdup(timestamptz_to_str(now)),
-					time <= pg_atomic_read_u64(&shared->latest) ?
+					time <= pg_atomic_read_u64(&shared->latest_unit) ?
 					"The latest ID is of" : "The next unused time unit begins at",
 					pstrdup(timestamptz_to_str(ts)),
 					(ts - now + 999) / 1000,
@@ -694,11 +693,11 @@ note_drift(TimestampTz now)
 	int64		drift_us = my.unit_start - wall;
 
 	if (drift_us > 0)
-		shmem_raise(&shared->stats.drift_max, (uint64) drift_us);
+		shmem_raise(&shared->stats.drift_max_us, (uint64) drift_us);
 }
 
 /*
- * The whole order: own slot, hop, borrow, wait, error.
+ * The whole order: shared slot, own slot, hop, borrow, wait, error.
  */
 static pg_noinline uint64
 take_anywhere(uint64 want, int64 *first)
@@ -709,7 +708,7 @@ take_anywhere(uint64 want, int64 *first)
 		prepare();
 	require_number();			/* the registry may not be set any more */
 
-	clock_steps_watch();
+	clock_watch_steps();
 	for (;;)
 	{
 		TimestampTz now;
@@ -731,7 +730,7 @@ take_anywhere(uint64 want, int64 *first)
 		latest = latest_unit(now);
 		if (snowflake_clock == CLOCK_MODE_LOGICAL)
 			time = unit_of(clock_read_to_draw());
-		last = pg_atomic_read_u64(&shared->latest);
+		last = pg_atomic_read_u64(&shared->latest_unit);
 
 		/*
 		 * Begin the clock's time unit, or go on where we are.  Nobody draws
@@ -755,7 +754,7 @@ take_anywhere(uint64 want, int64 *first)
 			uint64		count;
 
 			move_to(slot, time);
-			shmem_raise(&shared->latest, time);
+			shmem_raise(&shared->latest_unit, time);
 			count = take(want, first);
 			if (count > 0)
 			{
@@ -766,7 +765,7 @@ take_anywhere(uint64 want, int64 *first)
 					my.unit_start = PG_INT64_MAX;
 				return count;
 			}
-			next_place(&time, &slot);
+			next_to_try(&time, &slot);
 		}
 
 		if (time <= latest || !mark_is_open())
@@ -794,7 +793,7 @@ generator_take(uint64 want, int64 *first)
 	 * too.
 	 */
 	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us) &&
-		likely(pg_atomic_read_u64(&shared->latest) <= my.latest))
+		likely(pg_atomic_read_u64(&shared->latest_unit) <= my.latest_unit))
 	{
 		uint64		count = take(want, first);
 

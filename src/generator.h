@@ -23,8 +23,8 @@ extern int64 generator_step(void);
 
 /*
  * Let this backend draw from worker numbers below this only, from now on until
- * it ends.  Its IDs go on increasing, unless the worker is above the time in
- * the layout.
+ * it ends.  Its IDs go on increasing, unless the worker field is above the
+ * time in the layout.
  */
 extern void generator_stay_below(int nslots);
 

@@ -5,8 +5,8 @@
  *		logical replication away from what is there.
  *
  * Whoever owns that database, or may set something for it or for all roles,
- * must not be able to change what the statements of a worker mean, nor to hold
- * one up.  So the settings that could are overridden, and each statement has a
+ * must not be able to change what the statements of these workers mean, nor to
+ * hold one up.  So the settings that could are overridden, and each statement has a
  * bound.  A commit has none, as it may wait for synchronous standbys, and one
  * whose wait was cancelled looks like any other.
  *
@@ -184,7 +184,7 @@ home_commit(void)
 	CommitTransactionCommand();
 
 	/*
-	 * The wait for a synchronous standby is cut short when the worker is told
+	 * The wait for a synchronous standby is cut short when the process is told
 	 * to end, and when the postmaster dies, which sets ProcDiePending alone.
 	 * Then it ends here: what is not durable is not published.
 	 */

@@ -56,7 +56,7 @@ extern Datum home_result(int column);
 /*
  * Give the tables of an extension their triggers, where they lack them.  Its
  * script cannot, as it is also used where this library is not.  The schema is
- * to be put before names.  In a transaction of the worker.
+ * to be put before names.  In a transaction of the services.
  */
 extern void home_guard_extension(const char *extension, const char *schema);
 

@@ -72,7 +72,7 @@
  */
 static struct
 {
-	int64		deadline;
+	int64		deadline_us;
 	int			before;
 }			offered;
 
@@ -82,11 +82,11 @@ lease_init_shmem(void)
 	Lease	   *lease = &shared->lease;
 
 	pg_atomic_init_u32(&lease->node, (uint32) -1);
-	pg_atomic_init_u64(&lease->deadline, 0);
-	pg_atomic_init_u64(&lease->mark, 0);
+	pg_atomic_init_u64(&lease->deadline_us, 0);
+	pg_atomic_init_u64(&lease->mark_us, 0);
 	pg_atomic_init_u32(&lease->offered, 0);
 	pg_atomic_init_u32(&lease->taken, 0);
-	pg_atomic_init_u64(&lease->clock_offset, 0);
+	pg_atomic_init_u64(&lease->clock_offset_us, 0);
 	pg_atomic_init_u32(&lease->free_numbers, (uint32) -1);
 	lease->seen.changes = -1;
 	lease->seen.renewals = -1;
@@ -101,21 +101,21 @@ lease_is_valid(void)
 
 	if (!settings_need_lease())
 		return true;
-	deadline = pg_atomic_read_u64(&shared->lease.deadline);
+	deadline = pg_atomic_read_u64(&shared->lease.deadline_us);
 	return deadline != 0 && (uint64) clock_read_steady() < deadline;
 }
 
 bool
-lease_covers(uint64 time)
+lease_covers(uint64 unit)
 {
 	return !settings_need_lease() ||
-		time < mark_to_time((int64) pg_atomic_read_u64(&shared->lease.mark), false);
+		unit < mark_to_unit((int64) pg_atomic_read_u64(&shared->lease.mark_us), false);
 }
 
 TimestampTz
 lease_ends_at(void)
 {
-	uint64		deadline = pg_atomic_read_u64(&shared->lease.deadline);
+	uint64		deadline = pg_atomic_read_u64(&shared->lease.deadline_us);
 
 	if (!lease_is_used() || deadline == 0)
 		return DT_NOBEGIN;
@@ -157,7 +157,7 @@ lease_describe(char **detail, char **hint)
 }
 
 void
-lease_wait(uint64 time, Wait *wait)
+lease_wait(uint64 unit, Wait *wait)
 {
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
 	char	   *detail;
@@ -189,7 +189,7 @@ lease_wait(uint64 time, Wait *wait)
 
 	wait_begin(wait, WAIT_NODE);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	if (!lease_is_valid() || !lease_covers(time))
+	if (!lease_is_valid() || !lease_covers(unit))
 		(void) ConditionVariableTimedSleep(&shared->mark_writer.changed,
 										   Min(left_ms, WAIT_SLICE_MS),
 										   wait_event(WAIT_NODE));
@@ -260,10 +260,10 @@ lease_wanted_mark(void)
 	TimestampTz ts;
 	uint64		unit;
 
-	if (mark_last_time(&unit) && clock_timestamp_of_unit(unit, &ts))
+	if (mark_last_unit(&unit) && clock_timestamp_of_unit(unit, &ts))
 		from = Max(from, ts);
 	until = from + LEASE_TTL_US;
-	unit = mark_to_time(until + UNIX_EPOCH_US, true);
+	unit = mark_to_unit(until + UNIX_EPOCH_US, true);
 	if (clock_timestamp_of_unit(unit, &ts))
 		until = Max(until, ts);
 	return until + UNIX_EPOCH_US;
@@ -291,7 +291,7 @@ remember(const Grant *grant)
 
 	lease_seen(&seen);
 	row = psprintf("(%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s, %u, %u, %s, " INT64_FORMAT ", " INT64_FORMAT ")",
-				   grant->node, grant->deadline, grant->mark, grant->floor,
+				   grant->node, grant->deadline_us, grant->mark_us, grant->floor_us,
 				   quote_literal_cstr(grant->token),
 				   quote_literal_cstr(instance_text()),
 				   GetWALInsertionTimeLine(), shared->lease.origin,
@@ -310,7 +310,7 @@ note_remembered(const Grant *grant)
 	RegistrySeen seen;
 
 	shared->lease.remembered_node = grant->node;
-	shared->lease.remembered_deadline = grant->deadline;
+	shared->lease.remembered_deadline_us = grant->deadline_us;
 	strlcpy(shared->lease.remembered_token, grant->token,
 			sizeof(shared->lease.remembered_token));
 	lease_seen(&seen);
@@ -325,9 +325,9 @@ current_grant(Grant *grant)
 
 	grant->node = (int) pg_atomic_read_u32(&lease->node);
 	grant->token = lease->known_token;
-	grant->deadline = (int64) pg_atomic_read_u64(&lease->deadline);
-	grant->mark = (int64) pg_atomic_read_u64(&lease->mark);
-	grant->floor = lease->floor;
+	grant->deadline_us = (int64) pg_atomic_read_u64(&lease->deadline_us);
+	grant->mark_us = (int64) pg_atomic_read_u64(&lease->mark_us);
+	grant->floor_us = lease->floor_us;
 }
 
 void
@@ -338,12 +338,12 @@ lease_remember(void)
 	uint64		last;
 
 	current_grant(&grant);
-	(void) mark_last_time(&last);
-	if (grant.node < 0 || grant.deadline == 0 ||
+	(void) mark_last_unit(&last);
+	if (grant.node < 0 || grant.deadline_us == 0 ||
 		(grant.node == lease->remembered_node &&
 		 strcmp(lease->remembered_token, lease->known_token) == 0 &&
-		 (last == lease->remembered_last ||
-		  grant.deadline - lease->remembered_deadline <
+		 (last == lease->remembered_last_unit ||
+		  grant.deadline_us - lease->remembered_deadline_us <
 		  LEASE_TTL_US / 4)))
 		return;
 
@@ -351,7 +351,7 @@ lease_remember(void)
 	remember(&grant);
 	home_commit();
 	note_remembered(&grant);
-	lease->remembered_last = last;
+	lease->remembered_last_unit = last;
 }
 
 /*
@@ -364,7 +364,7 @@ lease_remember_at_exit(void)
 	Grant		grant;
 
 	current_grant(&grant);
-	if (grant.node < 0 || grant.deadline == 0)
+	if (grant.node < 0 || grant.deadline_us == 0)
 		return;
 
 	AbortOutOfAnyTransaction();
@@ -403,10 +403,10 @@ offer(const Grant *grant)
 	Lease	   *lease = &shared->lease;
 
 	lease->offer.node = grant->node;
-	lease->offer.floor = grant->floor;
-	lease->offer.mark = grant->mark;
+	lease->offer.floor_us = grant->floor_us;
+	lease->offer.mark_us = grant->mark_us;
 	offered.before = (int) pg_atomic_read_u32(&lease->node);
-	offered.deadline = grant->deadline;
+	offered.deadline_us = grant->deadline_us;
 	pg_write_barrier();
 	pg_atomic_write_u32(&lease->offered, pg_atomic_read_u32(&lease->offered) + 1);
 	worker_wake(&shared->mark_writer);
@@ -418,13 +418,13 @@ offer(const Grant *grant)
 void
 lease_settle(void)
 {
-	int64		deadline = offered.deadline;
+	int64		deadline = offered.deadline_us;
 	int			node;
 
 	if (deadline == 0 || lease_is_offered())
 		return;
-	offered.deadline = 0;
-	pg_atomic_write_u64(&shared->lease.deadline, (uint64) deadline);
+	offered.deadline_us = 0;
+	pg_atomic_write_u64(&shared->lease.deadline_us, (uint64) deadline);
 	ConditionVariableBroadcast(&shared->mark_writer.changed);
 	node = lease_node();
 	ereport(LOG,
@@ -449,16 +449,16 @@ lease_take(const Grant *grant)
 
 	lease_note_error("", "", false);
 	if (grant->node != (int) pg_atomic_read_u32(&lease->node) ||
-		grant->floor > lease->floor)
+		grant->floor_us > lease->floor_us)
 	{
 		Grant		taken = *grant;
 
 		/* with the number so far it is over, whatever fails from here on */
-		pg_atomic_write_u64(&lease->deadline, 0);
+		pg_atomic_write_u64(&lease->deadline_us, 0);
 
 		/* the floor of the number is that from when it was given */
 		if (grant->node == lease->recalled_node)
-			taken.floor = Max(taken.floor, lease->recalled_floor);
+			taken.floor_us = Max(taken.floor_us, lease->recalled_floor_us);
 
 		begin("remembering the lease of the node number");
 		remember(&taken);
@@ -470,9 +470,9 @@ lease_take(const Grant *grant)
 	else
 	{
 		strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
-		shmem_raise(&lease->mark, (uint64) grant->mark);
+		shmem_raise(&lease->mark_us, (uint64) grant->mark_us);
 		worker_wake(&shared->mark_writer);
-		pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
+		pg_atomic_write_u64(&lease->deadline_us, (uint64) grant->deadline_us);
 		ConditionVariableBroadcast(&shared->mark_writer.changed);
 	}
 }
@@ -484,8 +484,8 @@ lease_lose(const char *reason, const char *hint, bool passes)
 	bool		is_due;
 	uint64		left_out;
 
-	pg_atomic_write_u64(&shared->lease.deadline, 0);
-	offered.deadline = 0;
+	pg_atomic_write_u64(&shared->lease.deadline_us, 0);
+	offered.deadline_us = 0;
 	lease_note_error(reason, hint, !passes);
 
 	is_due = log_is_due(LOG_OF_REGISTRY, &left_out);
@@ -643,9 +643,9 @@ lease_recall(void)
 				 InvalidOid, (Datum) 0) > 0)
 	{
 		grant.node = DatumGetInt32(home_result(1));
-		grant.deadline = DatumGetInt64(home_result(2));
-		grant.mark = DatumGetInt64(home_result(3));
-		grant.floor = DatumGetInt64(home_result(4));
+		grant.deadline_us = DatumGetInt64(home_result(2));
+		grant.mark_us = DatumGetInt64(home_result(3));
+		grant.floor_us = DatumGetInt64(home_result(4));
 		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
 				sizeof(lease->recalled_token));
 		is_ours = DatumGetBool(home_result(6)) && instance_text()[0] != '\0' &&
@@ -654,7 +654,7 @@ lease_recall(void)
 			origin = (TimeLineID) DatumGetInt64(home_result(8));
 		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;
-		lease->recalled_floor = grant.floor;
+		lease->recalled_floor_us = grant.floor_us;
 		recall_seen();
 		if (!is_ours)
 			home_run_plain("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
@@ -669,6 +669,6 @@ lease_recall(void)
 	lease->recalled = true;
 
 	/* the registry takes it from there: it knows that token */
-	if (is_ours && lease_fits(grant.node) && clock_read_steady() < grant.deadline)
+	if (is_ours && lease_fits(grant.node) && clock_read_steady() < grant.deadline_us)
 		lease_take(&grant);
 }

@@ -44,13 +44,13 @@ lease_node(void)
 extern bool lease_is_valid(void);
 
 /* Is this the time of an ID that the lease allows? */
-extern bool lease_covers(uint64 time);
+extern bool lease_covers(uint64 unit);
 
 /*
  * Sleep until IDs may be issued at a time, or for a while.  Can be interrupted.
  * Raises an ERROR with the reason when there is no time left to wait.
  */
-extern void lease_wait(uint64 time, Wait *wait);
+extern void lease_wait(uint64 unit, Wait *wait);
 
 /*
  * Why there is no number, or how long there is one, for a DETAIL and a HINT.
@@ -74,9 +74,9 @@ typedef struct Grant
 {
 	int			node;
 	const char *token;			/* that the registry knows this server by */
-	int64		deadline;
-	int64		mark;
-	int64		floor;
+	int64		deadline_us;
+	int64		mark_us;
+	int64		floor_us;
 } Grant;
 
 /* What this server says of itself: see lease.c. */

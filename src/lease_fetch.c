@@ -137,7 +137,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	host[sizeof(host) - 1] = '\0';
 
 	registry.valid_until = lease_is_valid() ?
-		(int64) pg_atomic_read_u64(&shared->lease.deadline) : 0;
+		(int64) pg_atomic_read_u64(&shared->lease.deadline_us) : 0;
 
 	values[0] = lease_token();
 	values[1] = held < 0 ? NULL : psprintf("%d", held);
@@ -150,7 +150,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	values[6] = psprintf(INT64_FORMAT, registry.lease_ttl);
 	values[7] = psprintf(INT64_FORMAT, lease_wanted_mark());
 	values[9] = shared->lease.has_clock_offset ?
-		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset)) : NULL;
+		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset_us)) : NULL;
 	values[10] = psprintf("%s since %s", layout_format(&snowflake_layout, layout),
 						  timestamptz_to_str(snowflake_epoch));
 	values[11] = pstrdup(host);
@@ -195,7 +195,7 @@ static char *
 check_skew(void)
 {
 	int64		max_us = snowflake_max_clock_skew * INT64CONST(1000);
-	int64		offset = (int64) pg_atomic_read_u64(&shared->lease.clock_offset);
+	int64		offset = (int64) pg_atomic_read_u64(&shared->lease.clock_offset_us);
 	int64		peers_offset = offset - registry.peers_offset;
 	int64		peers = registry.peers;
 
@@ -285,7 +285,7 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	note_peers(answer, now);
 
 	registry.round_trip = now - link->sent_at;
-	pg_atomic_write_u64(&shared->lease.clock_offset,
+	pg_atomic_write_u64(&shared->lease.clock_offset_us,
 						(uint64) (clock + UNIX_EPOCH_US - registry.round_trip / 2 -
 								  int_value(answer, COL_CLOCK)));
 	shared->lease.has_clock_offset = true;
@@ -316,9 +316,9 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	}
 	grant.node = (int) int_value(answer, COL_NODE);
 	grant.token = lease_token();
-	grant.floor = int_value(answer, COL_FLOOR);
-	grant.mark = int_value(answer, COL_GRANTED);
-	grant.deadline = link->sent_at + registry.lease_ttl;
+	grant.floor_us = int_value(answer, COL_FLOOR);
+	grant.mark_us = int_value(answer, COL_GRANTED);
+	grant.deadline_us = link->sent_at + registry.lease_ttl;
 	lease_take(&grant);
 	lease_remember();
 

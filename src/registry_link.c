@@ -7,7 +7,7 @@
  * there, when, and what the answer means is up to the link's client.
  *
  * All is asynchronous: registry_link_serve() does what can be done without waiting, so
- * that a registry that hangs keeps the worker from nothing else.  (But for one
+ * that a registry that hangs keeps the services from nothing else.  (But for one
  * thing: libpq looks host names up by the system's resolver, which waits.)  An
  * attempt that takes longer than LINK_ATTEMPT_MS is given up.  Of several
  * hosts each attempt takes the next one, which libpq does only where one
@@ -30,8 +30,8 @@
  * A link is LINK_RESTING whenever its client builds a request or handles an
  * answer, so an ERROR there leaves it with an idle connection or none.
  *
- * Locking: none.  A link is the worker's own.  Where the worker ends, so does
- * the connection.
+ * Locking: none.  A link is the services' own, and so is its connection, which ends
+ * with them.
  *
  *-------------------------------------------------------------------------
  */

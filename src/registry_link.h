@@ -3,7 +3,7 @@
  * registry_link.h
  *		A connection to the registry, over which one thing at a time is asked.
  *
- * For the background worker.  Nothing here waits for the registry.
+ * For the services.  Nothing here waits for the registry.
  *
  *-------------------------------------------------------------------------
  */
@@ -57,8 +57,8 @@ typedef struct LinkClient
 	const char *purpose;
 
 	/*
-	 * What the registry must have: the extension, of this library's version,
-	 * and in it a function with so many arguments.
+	 * What the registry must have: the extension, of any version, and in it a
+	 * function with so many arguments.
 	 */
 	const char *extension;
 	const char *function;

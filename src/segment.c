@@ -4,7 +4,7 @@
  *		Numbers of a tag, out of two buffers in shared memory.
  *
  * The registry (or, where none is set, the home database) hands out segments:
- * spans of numbers, each to one server and once only.  The worker fetches them
+ * spans of numbers, each to one server and once only.  The services fetch them
  * (segment_fetch.c); here they are given out, one by one, by any backend.
  *
  * A tag has two buffers.  One is in use: its generation and how many of its
@@ -14,8 +14,8 @@
  *
  * by compare-and-swap.  Buffers change only when they are not in use, so that
  * what was read of the buffer is of that generation if the word is still the
- * same.  When a tenth is gone, whoever took that number asks the worker for the
- * next segment, which goes to the other buffer.  When all is gone, whoever
+ * same.  When a tenth is gone, whoever took that number asks the services for
+ * the next segment, which goes to the other buffer.  When all is gone, whoever
  * notices it first makes that the one in use, under the lock.
  *
  * A crash loses what is in the buffers, and nothing else: the registry has
@@ -74,7 +74,7 @@ segment_find(const char *utf8)
 }
 
 /*
- * Can its place be given to another tag?  So when its tag does not exist, or
+ * Can the entry be given to another tag?  So when its tag does not exist, or
  * when no session asks for it any more and the registry could not be asked.
  */
 static bool
@@ -139,7 +139,7 @@ segment_forget(Segment *segment, SegmentState state)
 void
 segment_init_shmem(void)
 {
-	pg_atomic_init_u64(&shared->segments.valid_until, 0);
+	pg_atomic_init_u64(&shared->segments.valid_until_us, 0);
 	pg_atomic_init_u32(&shared->segments.requested, 0);
 	ConditionVariableInit(&shared->segments.changed);
 	for (int i = 0; i < shared->nsegments; i++)
@@ -261,7 +261,7 @@ segment_close(Segment *segment, uint32 *used)
 bool
 segment_is_valid(void)
 {
-	uint64		until = pg_atomic_read_u64(&shared->segments.valid_until);
+	uint64		until = pg_atomic_read_u64(&shared->segments.valid_until_us);
 
 	return until == SEGMENTS_ALWAYS || (uint64) clock_read_steady() < until;
 }
@@ -537,7 +537,7 @@ wait_detail(const Look *look, bool *passes)
 }
 
 /*
- * Sleep until the worker has an answer, or for a while.
+ * Sleep until the services have an answer, or for a while.
  */
 static void
 wait_for_segment(const char *utf8, const Look *look, Wait *wait)

@@ -31,7 +31,7 @@ typedef struct SegmentHandle
 /*
  * Take up to "want" numbers of a tag, which is given in the encoding of the
  * database.  Returns how many, the first, and what there is from one to the
- * next.  May wait for the worker, up to max_wait, and can be interrupted.
+ * next.  May wait for the services, up to max_wait, and can be interrupted.
  * Raises an ERROR when there is no such tag, when it has no numbers left, or
  * when none came in time.
  */
@@ -60,7 +60,7 @@ extern bool segment_is_apart(void);
 extern bool segment_is_valid(void);
 
 /*
- * For the worker and the statistics, with Segments.lock held.
+ * For the services and the statistics, with Segments.lock held.
  */
 
 /* The entry of a tag, in UTF-8; NULL for none. */

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * segment_fetch.c
- *		Which segments the worker fetches, and what it does with the answers.
+ *		Which segments the services fetch, and what they do with the answers.
  *
  * There is one request under way at a time: for segments of tags, or what a
  * session asks for (to create, alter or drop a tag).  This file chooses it and
  * puts the answer into shared memory.  Where snowflake.registry is set, it is
- * sent by segment_registry.c, else by segment_home.c.
+ * sent to the registry, else to the home database, by segment_send.c.
  *
  * One request can be for many tags.  A tag that the registry has never heard of
  * can have characters that it cannot store, and then the whole request fails;
@@ -41,7 +41,7 @@
 #define LONG_LIFE_US	(30 * USECS_PER_MINUTE)
 #define MAX_LENGTH		1000000
 
-/* The request that is under way.  The worker's own. */
+/* The request that is under way.  Of this process alone. */
 static struct
 {
 	SegmentFetchKind kind;
@@ -233,7 +233,8 @@ build_command(LinkRequest *sent)
 }
 
 /*
- * Does a session wait for what a worker has begun that has ended since?
+ * Does a session wait for what the services had begun when they ended, before
+ * this process was started?
  */
 static bool
 is_left_over(void)
@@ -287,7 +288,7 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 		build_take(sent, sent_at >= request.reported_at + POLL_MS * INT64CONST(1000));
 	else
 	{
-		build_take(sent, pg_atomic_read_u64(&segments->valid_until) != SEGMENTS_ALWAYS);
+		build_take(sent, pg_atomic_read_u64(&segments->valid_until_us) != SEGMENTS_ALWAYS);
 		if (request.nasks == 0)
 			request.kind = FETCH_NOTHING;
 	}
@@ -377,7 +378,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	Segments   *segments = &shared->segments;
 	int64		steady = clock_read_steady();
 	TimestampTz now = GetCurrentTimestamp();
-	uint64		until = pg_atomic_read_u64(&segments->valid_until);
+	uint64		until = pg_atomic_read_u64(&segments->valid_until_us);
 	const char *place = nrows > 0 ? rows[0].place : NULL;
 	bool		is_closed = false;
 
@@ -431,7 +432,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	LWLockRelease(segments->lock);
 
 	if (nrows > 0)
-		pg_atomic_write_u64(&segments->valid_until,
+		pg_atomic_write_u64(&segments->valid_until_us,
 							segment_is_at_home() ? SEGMENTS_ALWAYS :
 							(uint64) (request.sent_at + request.hold));
 	if (request.is_full)

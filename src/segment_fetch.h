@@ -76,7 +76,7 @@ extern void segment_fetch_note_error(int sqlstate, const char *message,
  */
 extern void segment_fetch_note_no_answer(const char *error, bool passes);
 
-/* In a worker that begins: one before it may have ended at any point. */
+/* In services that begin: those before may have ended at any point. */
 extern void segment_begin(void);
 
 #pragma GCC visibility pop

@@ -149,7 +149,7 @@ abandon(int code, Datum arg)
 }
 
 /*
- * Put it where the worker sees it, when nothing else is there.
+ * Put it where the services see it, when nothing else is there.
  */
 static bool
 try_to_ask(SegmentCommandKind kind, const char *utf8, const SegmentOptions *options)
@@ -201,7 +201,7 @@ try_to_finish(SegmentResult *result)
  * left.
  */
 static void
-wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
+wait_for_services(SegmentCommandKind kind, const char *utf8, Wait *wait)
 {
 	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
 	SegmentCommand *command = &shared->segments.command;
@@ -234,7 +234,7 @@ wait_for_worker(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	is_sent = command->state == COMMAND_SENT;
 	if (is_mine && !is_sent)
 	{
-		/* from here on the worker will not begin with it */
+		/* from here on the services will not begin with it */
 		command->state = COMMAND_FREE;
 		is_mine = false;
 	}
@@ -328,9 +328,9 @@ run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind,
 	PG_ENSURE_ERROR_CLEANUP(abandon, (Datum) 0);
 	{
 		while (!try_to_ask(kind, utf8, options))
-			wait_for_worker(kind, utf8, &wait);
+			wait_for_services(kind, utf8, &wait);
 		while (!try_to_finish(&result))
-			wait_for_worker(kind, utf8, &wait);
+			wait_for_services(kind, utf8, &wait);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(abandon, (Datum) 0);
 	ConditionVariableCancelSleep();

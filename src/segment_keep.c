@@ -3,7 +3,7 @@
  * segment_keep.c
  *		A clean shutdown keeps the numbers that nobody has drawn.
  *
- * The worker gives them back to the registry, or to the home database, which
+ * The services give them back to the registry, or to the home database, which
  * has them for the next start of this server.  Where that fails, the numbers
  * are lost, and nothing else.
  *

@@ -36,7 +36,7 @@
 /* How long a server that stops takes to give back unused numbers. */
 #define KEEP_MS		2000
 
-/* The request of segment_keep_over_link().  The worker's own. */
+/* The request of segment_keep_over_link().  Of this process alone. */
 static struct
 {
 	const LinkRequest *request; /* NULL for none */
@@ -249,7 +249,7 @@ find_schema(bool create)
 		(void) home_run_plain(FIND_SCHEMA);
 	}
 
-	/* the worker is a superuser, and would run what its owner put there */
+	/* this process is a superuser, and would run what its owner put there */
 	if (!DatumGetBool(home_result(2)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

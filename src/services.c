@@ -213,8 +213,8 @@ sleep_and_check(long timeout_ms)
 }
 
 /*
- * Only when the server needs them no more.  An error here ends the worker, so
- * what comes first is what matters more.
+ * At the end of this process, and only when the server stops, too.  An error here
+ * ends it at once, so what comes first is what matters more.
  */
 static void
 remember_lease(int code, Datum arg)

@@ -198,20 +198,20 @@ drift_us(TimestampTz clock_ts, TimestampTz wall)
 	TimestampTz last;
 	uint64		unit;
 
-	if (mark_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
+	if (mark_last_unit(&unit) && clock_timestamp_of_unit(unit, &last))
 		ahead = Max(ahead, last);
 	return ahead - wall;
 }
 
 /*
- * The worker's process number for the system; 0 when there is none.
+ * The mark writer's PID; 0 when there is none.
  */
 static int
-worker_pid(void)
+mark_writer_pid(void)
 {
-	uint32		worker = pg_atomic_read_u32(&shared->mark_writer.proc);
+	uint32		proc = pg_atomic_read_u32(&shared->mark_writer.proc);
 
-	return worker == (uint32) -1 ? 0 : ProcGlobal->allProcs[worker].pid;
+	return proc == (uint32) -1 ? 0 : ProcGlobal->allProcs[proc].pid;
 }
 
 #define PG_STAT_SNOWFLAKE_COLS 37
@@ -245,8 +245,8 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 
 	stats = &shared->stats;
-	floor = pg_atomic_read_u64(&shared->mark.floor);
-	limit = pg_atomic_read_u64(&shared->mark.limit);
+	floor = pg_atomic_read_u64(&shared->mark.floor_unit);
+	limit = pg_atomic_read_u64(&shared->mark.limit_unit);
 	lease_ends = lease_ends_at();
 	snapshot = take_snapshot();
 	for (int slot = 0; slot < shared->nslots; slot++)
@@ -263,7 +263,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 		waits += pg_atomic_read_u64(&stats->waits[kind]);
 		wait_us += pg_atomic_read_u64(&stats->wait_us[kind]);
 	}
-	pid = text_is_shown() ? worker_pid() : 0;
+	pid = may_read_all_stats() ? mark_writer_pid() : 0;
 	wall = GetCurrentTimestamp();
 	clock_ts = clock_can_step() ? wall : clock_read_to_draw();
 
@@ -272,14 +272,14 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	nulls[i] = TIMESTAMP_IS_NOBEGIN(lease_ends);
 	values[i++] = TimestampTzGetDatum(lease_ends);
 	nulls[i] = !lease_is_used() || !shared->lease.has_clock_offset;
-	values[i++] = interval_datum((int64) pg_atomic_read_u64(&shared->lease.clock_offset));
+	values[i++] = interval_datum((int64) pg_atomic_read_u64(&shared->lease.clock_offset_us));
 	values[i++] = CStringGetTextDatum(snowflake_layout_text);
 	values[i++] = TimestampTzGetDatum(snowflake_epoch);
 	values[i++] = CStringGetTextDatum(GetConfigOption("snowflake.clock", false, false));
 	values[i++] = TimestampTzGetDatum(clock_ts);
 	values[i++] = TimestampTzGetDatum(wall);
 	values[i++] = interval_datum(drift_us(clock_ts, wall));
-	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->drift_max));
+	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->drift_max_us));
 	nulls[i] = last == 0;
 	values[i++] = unit_datum(last);
 	values[i++] = since_reset(snapshot->issued, snapshot->reset.issued);
@@ -294,16 +294,16 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	}
 	values[i++] = counter_datum(&stats->timeouts);
 	values[i++] = counter_datum(&stats->regressions);
-	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->regression_max));
+	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->regression_max_us));
 	values[i++] = counter_datum(&stats->jumps);
-	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->jump_max));
+	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->jump_max_us));
 	nulls[i] = limit == 0;
 	values[i++] = unit_datum(limit);
 	values[i++] = Int32GetDatum(snapshot->nbackends);
 	values[i++] = Int32GetDatum(slots_used);
 	nulls[i] = pid == 0;
 	values[i++] = Int32GetDatum(pid);
-	nulls[i] = snapshot->last_error_at == 0 || !text_is_shown();
+	nulls[i] = snapshot->last_error_at == 0 || !may_read_all_stats();
 	values[i++] = CStringGetTextDatum(utf8_any_to_server(snapshot->last_error,
 														 snapshot->last_error_encoding));
 	nulls[i] = nulls[i - 1];
@@ -325,13 +325,13 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	StatsSnapshot *snapshot;
 	uint64		floor;
-	bool		shows_pids = text_is_shown();
+	bool		shows_pids = may_read_all_stats();
 	int			node = lease_node();
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);
 
-	floor = pg_atomic_read_u64(&shared->mark.floor);
+	floor = pg_atomic_read_u64(&shared->mark.floor_unit);
 	snapshot = take_snapshot();
 
 	for (int i = 0; i < shared->nslots; i++)
@@ -382,7 +382,7 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 		[SEGMENT_ENDED] = "ended"
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		shows_errors = text_is_shown();
+	bool		shows_errors = may_read_all_stats();
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);

@@ -21,7 +21,7 @@ extern const char *utf8_to_server(const char *utf8);
 extern const char *utf8_any_to_server(const char *text, int encoding);
 
 /* May the caller see what other processes do and say? */
-extern bool text_is_shown(void);
+extern bool may_read_all_stats(void);
 
 /*
  * What the caller may see of a text that says what is wrong, and after a colon

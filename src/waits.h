@@ -26,7 +26,7 @@ typedef struct Wait
 	instr_time	slept_since;	/* when it last went to sleep */
 	bool		counted[WAIT_KINDS];
 	bool		is_logged;		/* that it takes long */
-	uint64		left_out;		/* other such lines, see alarm.h */
+	uint64		left_out;		/* other such lines, see clock.h */
 } Wait;
 
 /*

@@ -68,7 +68,7 @@ worker_init_shmem(Worker *worker)
 {
 	pg_atomic_init_u32(&worker->proc, (uint32) -1);
 	pg_atomic_init_u32(&worker->requested, 0);
-	pg_atomic_init_u64(&worker->requested_at, 0);
+	pg_atomic_init_u64(&worker->requested_at_us, 0);
 	ConditionVariableInit(&worker->changed);
 }
 
@@ -98,7 +98,7 @@ void
 worker_ask(Worker *worker)
 {
 	if (pg_atomic_read_u32(&worker->requested) == 0)
-		pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
+		pg_atomic_write_u64(&worker->requested_at_us, (uint64) clock_read_steady());
 	if (pg_atomic_exchange_u32(&worker->requested, 1) == 0)
 		worker_wake(worker);
 }
@@ -106,7 +106,7 @@ worker_ask(Worker *worker)
 int64
 worker_unanswered_us(Worker *worker)
 {
-	uint64		at = pg_atomic_read_u64(&worker->requested_at);
+	uint64		at = pg_atomic_read_u64(&worker->requested_at_us);
 
 	if (at == 0 || pg_atomic_read_u32(&worker->requested) == 0)
 		return 0;
@@ -136,7 +136,7 @@ describe_error(Worker *worker, const char *home, char **detail, char **hint,
 
 	*detail = psprintf("The background worker failed in database \"%s\": %s",
 					   home, utf8_any_to_server(error, encoding));
-	if (!text_is_shown())
+	if (!may_read_all_stats())
 		*hint = pstrdup("The server's log says why, and so does pg_stat_snowflake to roles with the privileges of pg_read_all_stats.");
 	else if (error_hint[0] != '\0')
 		*hint = pstrdup(utf8_any_to_server(error_hint, encoding));
@@ -434,7 +434,7 @@ worker_take_request(Worker *worker)
 	bool		asked;
 
 	/* first, as the next one to ask writes it again */
-	pg_atomic_write_u64(&worker->requested_at, 0);
+	pg_atomic_write_u64(&worker->requested_at_us, 0);
 	asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
 
 	/* what is asked is read after that */
@@ -443,7 +443,7 @@ worker_take_request(Worker *worker)
 }
 
 /*
- * Is the server shutting down, or is it the worker alone that has to end?
+ * Is the server shutting down, or is it this process alone that has to end?
  * The postmaster says so in its file, for pg_ctl.
  */
 static bool
@@ -466,7 +466,7 @@ server_is_stopping(void)
 }
 
 /*
- * With an error the worker may come back, even in a shutdown that waits for
+ * With an error the process may come back, even in a shutdown that waits for
  * its clients.
  */
 bool
