@@ -226,14 +226,10 @@ request(uint64 stretch, uint64 count)
 static void
 report_exhausted(uint64 unit)
 {
-	TimestampTz ts;
-
-	if (!clock_timestamp_of_unit(unit, &ts))
-		ts = DT_NOEND;
 	ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("no snowflake ID is left to backfill the time unit that begins at %s",
-					timestamptz_to_str(ts)),
+					clock_show(clock_unit_or_end(unit))),
 			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. After a restart of the server all units of a stretch of %d count as used as the fullest of them.",
 					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1,
 					   1 << STRETCH_BITS),

@@ -64,12 +64,10 @@ static void
 check_preload(CheckState *state)
 {
 	if (shared == NULL)
-		check_row(state, "error",
-				  psprintf("snowflake is not loaded via \"shared_preload_libraries\": IDs can be read, not drawn. %s %s",
-						   preload_detail(), preload_hint()));
+		check_say(state, "error", "snowflake is not loaded via \"shared_preload_libraries\": IDs can be read, not drawn. %s %s",
+				  preload_detail(), preload_hint());
 	else
-		check_row(state, "ok",
-				  "snowflake is loaded via \"shared_preload_libraries\".");
+		check_row(state, "ok", "snowflake is loaded via \"shared_preload_libraries\".");
 }
 
 /* Will the server start with what its configuration files have now? */
@@ -92,10 +90,9 @@ check_settings(CheckState *state)
 	{
 		const WrongSetting *wrong = lfirst(cell);
 
-		check_row(state, "error",
-				  psprintf("The server will not start again: %s. %s%s%s",
-						   wrong->what, wrong->detail ? wrong->detail : "",
-						   wrong->detail ? " " : "", wrong->hint));
+		check_say(state, "error", "The server will not start again: %s. %s%s%s",
+				  wrong->what, wrong->detail ? wrong->detail : "", wrong->detail ? " " : "",
+				  wrong->hint);
 	}
 	if (state->nrows == 0)
 		check_row(state, "ok", "The server will start with what its configuration files have now.");
@@ -111,29 +108,23 @@ check_node_id(CheckState *state)
 	char	   *primary;
 
 	if (before != 0)
-		check_row(state, "warning",
-				  psprintf("This server was promoted, and goes on with the IDs of the server that it comes from. %s %s",
-						   record_promoted_detail(before), record_promoted_hint()));
+		check_say(state, "warning", "This server was promoted, and goes on with the IDs of the server that it comes from. %s %s",
+				  record_promoted_detail(before), record_promoted_hint());
 	else if (max == 0)
-		check_row(state, "ok",
-				  "The layout has no node field, so there is no number to set.");
+		check_row(state, "ok", "The layout has no node field, so there is no number to set.");
 	else if (lease_is_used())
-		check_row(state, "ok",
-				  "The number is leased from the registry.");
+		check_row(state, "ok", "The number is leased from the registry.");
 	else if (snowflake_node_id == NODE_ID_UNSET)
-		check_row(state, "error",
-				  psprintf("\"snowflake.node_id\" is not set. %s", settings_node_id_hint()));
+		check_say(state, "error", "\"snowflake.node_id\" is not set. %s",
+				  settings_node_id_hint());
 	else if (RecoveryInProgress() &&
 			 (primary = check_standby_node()) != NULL &&
 			 strcmp(primary, psprintf("%d", snowflake_node_id)) != 0)
-		check_row(state, "warning",
-				  psprintf("This standby is node %d, and its primary has drawn IDs as node %s. Promoted, it would draw as node %d, which is safe only if no other server is node %d. If it is to go on as its primary, set \"snowflake.node_id\" to %s and restart the server.",
-						   snowflake_node_id, primary, snowflake_node_id,
-						   snowflake_node_id, primary));
+		check_say(state, "warning", "This standby is node %d, and its primary has drawn IDs as node %s. Promoted, it would draw as node %d, which is safe only if no other server is node %d. If it is to go on as its primary, set \"snowflake.node_id\" to %s and restart the server.",
+				  snowflake_node_id, primary, snowflake_node_id, snowflake_node_id, primary);
 	else
-		check_row(state, "ok",
-				  psprintf("This server is node %d, of 0 to " UINT64_FORMAT ".",
-						   snowflake_node_id, max));
+		check_say(state, "ok", "This server is node %d, of 0 to " UINT64_FORMAT ".",
+				  snowflake_node_id, max);
 }
 
 /* Are there node numbers left for other servers, and for a failover? */
@@ -144,9 +135,8 @@ check_free_numbers(CheckState *state)
 	uint64		total = snowflake_layout.max[FIELD_NODE] + 1;
 
 	if (free_numbers != (uint32) -1 && (free_numbers < 2 || free_numbers <= total / 10))
-		check_row(state, "warning",
-				  psprintf("%u of the " UINT64_FORMAT " node numbers of the layout are free. A server that is promoted, cloned or restored needs another number than before. Look into the view snowflake_nodes of the registry, and stop servers that need no number, or choose a layout with more bits for the node.",
-						   free_numbers, total));
+		check_say(state, "warning", "%u of the " UINT64_FORMAT " node numbers of the layout are free. A server that is promoted, cloned or restored needs another number than before. Look into the view snowflake_nodes of the registry, and stop servers that need no number, or choose a layout with more bits for the node.",
+				  free_numbers, total);
 }
 
 /* It is asked to keep segments at a shutdown, and cannot be then. */
@@ -161,8 +151,7 @@ check_own_registry(CheckState *state)
 	is_own = strncmp(shared->segments.place, own, strlen(own)) == 0;
 	LWLockRelease(shared->segments.lock);
 	if (is_own)
-		check_row(state, "ok",
-				  "The registry is a database of this server's own cluster, so it cannot be asked while this server stops: each clean restart loses the unused numbers of its segments.");
+		check_row(state, "ok", "The registry is a database of this server's own cluster, so it cannot be asked while this server stops: each clean restart loses the unused numbers of its segments.");
 }
 
 /* Does the registry give this server a number? */
@@ -177,19 +166,17 @@ check_registry(CheckState *state)
 				  "\"snowflake.registry\" is not set." :
 				  "The registry gives no node number, as \"snowflake.node_id\" is set.");
 	else if (shared == NULL)
-		check_row(state, "error",
-				  "There is no background worker to ask the registry, as snowflake is not preloaded.");
+		check_row(state, "error", "There is no background worker to ask the registry, as snowflake is not preloaded.");
 	else if (RecoveryInProgress())
-		check_row(state, "ok",
-				  "This is a standby: it leases a node number when it is promoted.");
+		check_row(state, "ok", "This is a standby: it leases a node number when it is promoted.");
 	else
 	{
 		bool		fails = lease_describe(&detail, &hint);
 
 		if (!lease_is_valid())
-			check_row(state, "error", psprintf("%s %s", text_shown(detail), hint));
+			check_say(state, "error", "%s %s", text_shown(detail), hint);
 		else if (fails)
-			check_row(state, "warning", psprintf("%s %s", text_shown(detail), hint));
+			check_say(state, "warning", "%s %s", text_shown(detail), hint);
 		else
 			check_row(state, "ok", detail);
 		check_free_numbers(state);
@@ -207,11 +194,9 @@ check_lifetime(CheckState *state)
 	char	   *detail = lifetime_detail();
 
 	if (left == 0)
-		check_row(state, "error",
-				  psprintf("The lifetime has ended. %s %s", detail, lifetime_hint()));
+		check_say(state, "error", "The lifetime has ended. %s %s", detail, lifetime_hint());
 	else if (left < LIFETIME_WARNING_US)
-		check_row(state, "warning",
-				  psprintf("%s Days left: %d. %s", detail, days, lifetime_hint()));
+		check_say(state, "warning", "%s Days left: %d. %s", detail, days, lifetime_hint());
 	else
 		check_row(state, "ok",
 				  left == PG_INT64_MAX ? detail :
@@ -222,17 +207,16 @@ check_lifetime(CheckState *state)
 static void
 check_clock(CheckState *state)
 {
-	char	   *now = check_show(state->now);
+	char	   *now = clock_show(state->now);
 
 	if (state->unit < 0)
-		check_row(state, "error",
-				  psprintf("The %s shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock%s.",
-						   clock_name(), now, check_show(snowflake_epoch),
-						   clock_can_step() ? "" : " and restart the server"));
+		check_say(state, "error", "The %s shows %s, which is before \"snowflake.epoch\", %s. Set the server's clock%s.",
+				  clock_name(), now, clock_show(snowflake_epoch),
+				  clock_can_step() ? "" : " and restart the server");
 	else if (RecoveryInProgress())
 		check_standby_clock(state);
 	else
-		check_row(state, "ok", psprintf("The %s shows %s.", clock_name(), now));
+		check_say(state, "ok", "The %s shows %s.", clock_name(), now);
 }
 
 /* how often the clock was set, and by how much; "" for never */
@@ -268,12 +252,11 @@ check_steps(CheckState *state)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	reset = shared->stats_reset.at;
 	LWLockRelease(shared->lock);
-	since = check_show(reset);
+	since = clock_show(reset);
 
 	if (back == 0 && forward == 0)
 	{
-		check_row(state, "ok",
-				  psprintf("The server's clock was not seen to be set since %s.", since));
+		check_say(state, "ok", "The server's clock was not seen to be set since %s.", since);
 		return;
 	}
 	detail = psprintf("Since %s the server's clock was %s%s%s.", since,
@@ -281,9 +264,8 @@ check_steps(CheckState *state)
 					  back > 0 && forward > 0 ? ", and " : "",
 					  steps(forward, "set forward", pg_atomic_read_u64(&shared->stats.jump_max_us)));
 	if (back > 0)
-		check_row(state, "warning",
-				  psprintf("%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",
-						   detail));
+		check_say(state, "warning", "%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",
+				  detail);
 	else
 		check_row(state, "ok", detail);
 }
@@ -304,8 +286,7 @@ check_drift(CheckState *state)
 
 	if (RecoveryInProgress())
 	{
-		check_row(state, "ok",
-				  "This is a standby, which draws no IDs. What it would draw after a promotion is said by the check \"mark\".");
+		check_row(state, "ok", "This is a standby, which draws no IDs. What it would draw after a promotion is said by the check \"mark\".");
 		return;
 	}
 	if (state->earliest == 0 ||
@@ -317,7 +298,7 @@ check_drift(CheckState *state)
 
 	if (behind_us > MAX_DRIFT_US / 2)
 		detail = psprintf("IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead of the %s; \"snowflake.max_drift\" allows %d ms.",
-						  check_show(earliest), check_in_ms(behind_us), clock_name(),
+						  clock_show(earliest), check_in_ms(behind_us), clock_name(),
 						  snowflake_max_drift);
 	else
 		detail = psprintf("The time in IDs is " INT64_FORMAT " ms %s the server's clock; \"snowflake.max_drift\" is %d ms.",
@@ -326,17 +307,14 @@ check_drift(CheckState *state)
 						  snowflake_max_drift);
 
 	if (behind_us > MAX_DRIFT_US)
-		check_row(state, "error",
-				  psprintf("%s Set the server's clock%s, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
-						   detail, clock_can_step() ? "" : " and restart the server"));
+		check_say(state, "error", "%s Set the server's clock%s, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
+				  detail, clock_can_step() ? "" : " and restart the server");
 	else if (behind_us > MAX_DRIFT_US / 2)
-		check_row(state, "warning",
-				  psprintf("%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
-						   detail));
+		check_say(state, "warning", "%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
+				  detail);
 	else if (drift_us > MAX_DRIFT_US / 2)
-		check_row(state, "warning",
-				  psprintf("%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server.",
-						   detail));
+		check_say(state, "warning", "%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server.",
+				  detail);
 	else
 		check_row(state, "ok", clock_can_step() && drift_us <= 0 ?
 				  "IDs are not ahead of the server's clock." : detail);
@@ -351,27 +329,22 @@ check_time_sync(CheckState *state)
 	int			result = adjtimex(&timex);
 
 	if (result < 0)
-		check_row(state, "ok",
-				  psprintf("The kernel does not tell whether the clock is synchronised: %m."));
+		check_say(state, "ok", "The kernel does not tell whether the clock is synchronised: %m.");
 	else if (result == TIME_ERROR || timex.status & STA_UNSYNC)
-		check_row(state, "warning",
-				  "The kernel says that the clock is not synchronised. Start chronyd, ntpd or systemd-timesyncd.");
+		check_row(state, "warning", "The kernel says that the clock is not synchronised. Start chronyd, ntpd or systemd-timesyncd.");
 	else if (result == TIME_INS || result == TIME_OOP)
 	{
 		/* the last second of the day comes twice */
 		if (clock_can_step() && MAX_DRIFT_US < USECS_PER_SEC)
-			check_row(state, "warning",
-					  psprintf("A leap second comes at the end of the day, in UTC: the clock goes back by a second, and \"snowflake.max_drift\" allows %d ms. Set it to 1s, or let the time server smear the leap second.",
-							   snowflake_max_drift));
+			check_say(state, "warning", "A leap second comes at the end of the day, in UTC: the clock goes back by a second, and \"snowflake.max_drift\" allows %d ms. Set it to 1s, or let the time server smear the leap second.",
+					  snowflake_max_drift);
 		else
-			check_row(state, "ok",
-					  "The kernel says that the clock is synchronised. A leap second comes at the end of the day, in UTC, which IDs do not wait for.");
+			check_row(state, "ok", "The kernel says that the clock is synchronised. A leap second comes at the end of the day, in UTC, which IDs do not wait for.");
 	}
 	else
 		check_row(state, "ok", "The kernel says that the clock is synchronised.");
 #else
-	check_row(state, "ok",
-			  "The kernel does not tell whether the clock is synchronised.");
+	check_row(state, "ok", "The kernel does not tell whether the clock is synchronised.");
 #endif
 }
 
@@ -383,26 +356,22 @@ check_one_worker(CheckState *state, Worker *worker, const char *name)
 	char	   *hint;
 
 	if (pg_atomic_read_u32(&worker->proc) == (uint32) -1)
-		check_row(state, "error",
-				  psprintf("The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log.",
-						   name));
+		check_say(state, "error", "The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log.",
+				  name);
 	else if (worker_describe(worker, &detail, &hint) == WORKER_HANGS)
-		check_row(state, "warning", psprintf("%s %s", detail, hint));
+		check_say(state, "warning", "%s %s", detail, hint);
 }
 
 static void
 check_worker(CheckState *state)
 {
 	if (shared == NULL)
-		check_row(state, "error",
-				  "There are no background workers, as snowflake is not preloaded.");
+		check_row(state, "error", "There are no background workers, as snowflake is not preloaded.");
 	else if (worker_is_left_out())
-		check_row(state, "error",
-				  psprintf("\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.",
-						   max_worker_processes));
+		check_say(state, "error", "\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.",
+				  max_worker_processes);
 	else if (RecoveryInProgress())
-		check_row(state, "ok",
-				  "This is a standby: its background workers start when it is promoted.");
+		check_row(state, "ok", "This is a standby: its background workers start when it is promoted.");
 	else
 	{
 		check_one_worker(state, &shared->mark_writer, MARK_WRITER_NAME);
@@ -424,8 +393,7 @@ check_mark(CheckState *state)
 
 	if (shared == NULL)
 	{
-		check_row(state, "error",
-				  "There is no background worker to keep the durable mark, as snowflake is not preloaded.");
+		check_row(state, "error", "There is no background worker to keep the durable mark, as snowflake is not preloaded.");
 		return;
 	}
 	if (RecoveryInProgress())
@@ -438,22 +406,21 @@ check_mark(CheckState *state)
 	{
 		case WORKER_HINDERED:
 		case WORKER_FAILS:
-			check_row(state, "error", psprintf("%s %s", text_shown(detail), hint));
+			check_say(state, "error", "%s %s", text_shown(detail), hint);
 
 			/* where a health check keeps sessions away, nobody else asks */
 			if (state->rsinfo == NULL && !worker_is_refusing(&shared->mark_writer))
 				mark_ask(earliest_time(state));
 			return;
 		case WORKER_HANGS:
-			check_row(state,
-					  mark_covers(earliest_time(state)) ? "warning" : "error",
-					  psprintf("%s %s", detail, hint));
+			check_say(state, mark_covers(earliest_time(state)) ? "warning" : "error", "%s %s",
+					  detail, hint);
 			return;
 		case WORKER_WORKS:
 			/* sessions may wait for that, if it takes long */
 			if (!mark_covers(earliest_time(state)))
 			{
-				check_row(state, "warning", psprintf("%s %s", detail, hint));
+				check_say(state, "warning", "%s %s", detail, hint);
 				return;
 			}
 			break;
@@ -461,8 +428,7 @@ check_mark(CheckState *state)
 		case WORKER_ABSENT:
 			if (!mark_covers(earliest_time(state)))
 			{
-				check_row(state, "warning",
-						  "The durable mark cannot be raised without the background worker.");
+				check_row(state, "warning", "The durable mark cannot be raised without the background worker.");
 				return;
 			}
 			break;
@@ -473,16 +439,14 @@ check_mark(CheckState *state)
 	limit = pg_atomic_read_u64(&shared->mark.limit_unit);
 	if (limit == 0)
 	{
-		check_row(state, "ok",
-				  psprintf("Nothing is reserved. The durable mark is in database \"%s\", or will be with the first ID.",
-						   snowflake_database));
+		check_say(state, "ok", "Nothing is reserved. The durable mark is in database \"%s\", or will be with the first ID.",
+				  snowflake_database);
 		return;
 	}
-	if (!clock_timestamp_of_unit(limit, &reserved))
-		reserved = DT_NOEND;
+	reserved = clock_unit_or_end(limit);
 	ahead_us = reserved - state->now;
 	detail = psprintf("The durable mark in database \"%s\" reserves IDs up to %s, which is " INT64_FORMAT " ms %s the clock; \"snowflake.reserve_window\" is %d ms.",
-					  snowflake_database, check_show(reserved),
+					  snowflake_database, clock_show(reserved),
 					  check_in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
 					  ahead_us > 0 ? "ahead of" : "behind",
 					  snowflake_reserve_window);
@@ -491,11 +455,10 @@ check_mark(CheckState *state)
 	if (clock_timestamp_of_unit(state->earliest, &reserved))
 		ahead_us = Min(ahead_us, ahead_us + state->now - reserved);
 	if (ahead_us > check_mark_bound_us())
-		check_row(state, "warning",
-				  psprintf("%s The setting was higher before, or somebody has changed the mark. After a crash no ID could be drawn before that time; a clean restart of the server lowers the mark.",
-						   detail));
+		check_say(state, "warning", "%s The setting was higher before, or somebody has changed the mark. After a crash no ID could be drawn before that time; a clean restart of the server lowers the mark.",
+				  detail);
 	else if (ahead_us <= 0)
-		check_row(state, "ok", psprintf("%s The next ID raises it.", detail));
+		check_say(state, "ok", "%s The next ID raises it.", detail);
 	else
 		check_row(state, "ok", detail);
 }
@@ -510,16 +473,14 @@ check_slots(CheckState *state)
 
 	if (snowflake_layout.bits[FIELD_WORKER] == 0)
 	{
-		check_row(state, "ok",
-				  "The layout has no worker field, so that all backends share one slot.");
+		check_row(state, "ok", "The layout has no worker field, so that all backends share one slot.");
 		return;
 	}
 	if (MaxConnections / BACKENDS_PER_SLOT > nslots ||
 		(MaxConnections / BACKENDS_PER_SLOT == nslots &&
 		 MaxConnections % BACKENDS_PER_SLOT > 0))
-		check_row(state, "warning",
-				  psprintf("%s So more than %d backends may share a slot, which slows them down when they draw IDs at once. Set \"max_connections\" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.",
-						   detail, BACKENDS_PER_SLOT));
+		check_say(state, "warning", "%s So more than %d backends may share a slot, which slows them down when they draw IDs at once. Set \"max_connections\" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.",
+				  detail, BACKENDS_PER_SLOT);
 	else
 		check_row(state, "ok",
 				  MaxConnections <= nslots ? detail :
@@ -606,20 +567,17 @@ check_segments(CheckState *state)
 	strlcpy(error, segments->error, sizeof(error));
 	LWLockRelease(segments->lock);
 	if (snowflake_registry[0] != '\0' && !segment_is_valid())
-		check_row(state, "error",
-				  psprintf("Sessions cannot draw numbers, as the registry has not answered for \"snowflake.lease_ttl\". %s",
-						   text_shown(utf8_to_server(error))));
+		check_say(state, "error", "Sessions cannot draw numbers, as the registry has not answered for \"snowflake.lease_ttl\". %s",
+				  text_shown(utf8_to_server(error)));
 	else if (error[0] != '\0')
 		check_row(state, "warning", text_shown(utf8_to_server(error)));
 	if (segment_is_apart())
-		check_row(state, "warning",
-				  "This database shares rows with other servers, by Citus or a subscription, and \"snowflake.registry\" is not set: tags of the same name on other servers give out the same numbers. Set it on all of them, and create the tags there.");
+		check_row(state, "warning", "This database shares rows with other servers, by Citus or a subscription, and \"snowflake.registry\" is not set: tags of the same name on other servers give out the same numbers. Set it on all of them, and create the tags there.");
 	if (is_nearly_all(ntags, shared->nsegments))
-		check_row(state, "warning",
-				  psprintf("Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",
-						   ntags, shared->nsegments));
+		check_say(state, "warning", "Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",
+				  ntags, shared->nsegments);
 	if (state->nrows == 0)
-		check_row(state, "ok", psprintf("Tags in use: %d.", ntags));
+		check_say(state, "ok", "Tags in use: %d.", ntags);
 }
 
 /* In the order of the rows; whether an error there keeps IDs from being drawn. */
@@ -681,7 +639,7 @@ run_checks(CheckState *state, bool of_drawing)
 		state->nrows = 0;
 		failure = check_try(run_check, state, &i);
 		if (failure != NULL)
-			check_row(state, "error", psprintf("The check failed: %s.", failure));
+			check_say(state, "error", "The check failed: %s.", failure);
 	}
 }
 

@@ -18,6 +18,7 @@
 
 #include "check_catalogs.h"
 #include "check_rows.h"
+#include "clock.h"
 #include "ddl.h"
 #include "home.h"
 #include "mark.h"
@@ -32,18 +33,15 @@ check_own_extension(CheckState *state)
 	char	   *version;
 
 	if (ddl_query("SELECT extversion FROM pg_extension WHERE extname = 'snowflake'") == 0)
-		check_row(state, "warning",
-				  "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
+		check_row(state, "warning", "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
 	else
 	{
 		version = ddl_value(0, 1);
 		if (strcmp(version, SNOWFLAKE_VERSION) != 0)
-			check_row(state, "warning",
-					  psprintf("The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
-							   version));
+			check_say(state, "warning", "The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
+					  version);
 		else
-			check_row(state, "ok",
-					  "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
+			check_row(state, "ok", "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
 	}
 	ddl_end(nestlevel);
 }
@@ -73,7 +71,7 @@ check_layout(CheckState *state)
 	int			nestlevel = ddl_begin();
 	char	   *configured = psprintf("layout \"%s\" and epoch %s",
 									  snowflake_layout_text,
-									  check_show(snowflake_epoch));
+									  clock_show(snowflake_epoch));
 	int			nrecorded;
 	char	   *database = NULL;
 
@@ -106,13 +104,11 @@ check_layout(CheckState *state)
 							   quote_identifier(snowflake_database),
 							   quote_literal_cstr(psprintf("%s since %s",
 														   snowflake_layout_text,
-														   check_show(snowflake_epoch)))));
+														   clock_show(snowflake_epoch)))));
 	}
 	else if (strcmp(database, snowflake_database) != 0)
-		check_row(state, "error",
-				  psprintf("The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run %s and call snowflake_advance() with the largest ID there is.",
-						   database, snowflake_database, database,
-						   reset_recorded(database, NULL)));
+		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run %s and call snowflake_advance() with the largest ID there is.",
+				  database, snowflake_database, database, reset_recorded(database, NULL));
 	else
 	{
 		char	   *layout_text = ddl_value(0, 3);
@@ -126,25 +122,21 @@ check_layout(CheckState *state)
 		if (epoch != snowflake_epoch ||
 			!layout_parse(layout_text, &layout, &error) ||
 			!layout_equal(&layout, &snowflake_layout))
-			check_row(state, "error",
-					  psprintf("This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. %s",
-							   layout_text, check_show(epoch), database, configured,
-							   record_hint(layout_text, check_show(epoch))));
+			check_say(state, "error", "This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. %s",
+					  layout_text, clock_show(epoch), database, configured,
+					  record_hint(layout_text, clock_show(epoch)));
 	}
 
 	/* read by nobody now, but by the mark writer once the database is gone */
 	for (int i = database == NULL ? 0 : 1; i < nrecorded; i++)
-		check_row(state, "warning",
-				  psprintf("Layout and epoch are recorded in another place than that of the durable mark, as after a restore of a database of another server. Run %s.",
-						   reset_recorded(ddl_value(i, 1), ddl_value(i, 2))));
+		check_say(state, "warning", "Layout and epoch are recorded in another place than that of the durable mark, as after a restore of a database of another server. Run %s.",
+				  reset_recorded(ddl_value(i, 1), ddl_value(i, 2)));
 
 	if (state->nrows == 0 && database == NULL)
-		check_row(state, "ok",
-				  psprintf("Nothing is recorded: the first ID records %s.", configured));
+		check_say(state, "ok", "Nothing is recorded: the first ID records %s.", configured);
 	else if (state->nrows == 0)
-		check_row(state, "ok",
-				  psprintf("IDs are drawn with %s, as recorded in database \"%s\".",
-						   configured, database));
+		check_say(state, "ok", "IDs are drawn with %s, as recorded in database \"%s\".",
+				  configured, database);
 	ddl_end(nestlevel);
 }
 
@@ -180,13 +172,11 @@ check_guards(CheckState *state, const char *segments)
 		char	   *table = ddl_value(i, 1);
 
 		if (ddl_value_bool(i, 2))
-			check_row(state, "error",
-					  psprintf("The triggers of table %s are not as they were created, so that a subscription can change what this server keeps in it, and IDs come twice. Run ALTER TABLE %s ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate.",
-							   table, table));
+			check_say(state, "error", "The triggers of table %s are not as they were created, so that a subscription can change what this server keeps in it, and IDs come twice. Run ALTER TABLE %s ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate.",
+					  table, table);
 		else
-			check_row(state, "warning",
-					  psprintf("A subscription can change table %s until the background worker has given it triggers, which it does before it next takes a segment.",
-							   table));
+			check_say(state, "warning", "A subscription can change table %s until the background worker has given it triggers, which it does before it next takes a segment.",
+					  table);
 	}
 }
 
@@ -213,27 +203,23 @@ check_home(CheckState *state)
 
 	found = names(SUBSCRIPTIONS("S"), segments);
 	if (found != NULL)
-		check_row(state, "warning",
-				  psprintf("A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and fails to synchronize it, with an error each time: %s. The mark is this server's alone. Let a database without other tables be the home database of the publisher, \"snowflake.database\".",
-						   found));
+		check_say(state, "warning", "A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and fails to synchronize it, with an error each time: %s. The mark is this server's alone. Let a database without other tables be the home database of the publisher, \"snowflake.database\".",
+				  found);
 	if (state->nrows > 0)
 		return;
 
 	found = names(SUBSCRIPTIONS("r"), segments);
 	if (found != NULL)
-		check_row(state, "ok",
-				  psprintf("A subscription has tables that this server keeps its state in, and what it brings for them is discarded: %s.",
-						   found));
+		check_say(state, "ok", "A subscription has tables that this server keeps its state in, and what it brings for them is discarded: %s.",
+				  found);
 	found = names(KEPT " SELECT string_agg(DISTINCT quote_ident(p.pubname), ', ')"
 				  " FROM pg_publication p, pg_get_publication_tables(p.pubname) g"
 				  " WHERE g.relid IN (SELECT oid FROM kept)", segments);
 	if (found != NULL)
-		check_row(state, "ok",
-				  psprintf("A publication has tables that this server keeps its state in: %s. Subscribers need these tables, too, and discard what comes.",
-						   found));
+		check_say(state, "ok", "A publication has tables that this server keeps its state in: %s. Subscribers need these tables, too, and discard what comes.",
+				  found);
 	if (state->nrows == 0)
-		check_row(state, "ok",
-				  "No publication or subscription has what this server keeps in its home database.");
+		check_row(state, "ok", "No publication or subscription has what this server keeps in its home database.");
 }
 
 void
@@ -244,9 +230,8 @@ check_replication(CheckState *state)
 
 	if (database == NULL || strcmp(database, snowflake_database) != 0)
 	{
-		check_row(state, "ok",
-				  psprintf("Publications and subscriptions of the home database, \"%s\", can be seen only there.",
-						   snowflake_database));
+		check_say(state, "ok", "Publications and subscriptions of the home database, \"%s\", can be seen only there.",
+				  snowflake_database);
 		return;
 	}
 	nestlevel = ddl_begin();
@@ -269,16 +254,14 @@ check_other_extension(CheckState *state)
 						" WHERE name = 'snowflake' AND version <> '" SNOWFLAKE_VERSION "'"
 						" HAVING count(*) > 0");
 	if (n > 0)
-		check_row(state, "warning",
-				  psprintf("There are scripts of an extension of the same name, or of other versions of this one: %s. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.",
-						   ddl_value(0, 1)));
+		check_say(state, "warning", "There are scripts of an extension of the same name, or of other versions of this one: %s. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.",
+				  ddl_value(0, 1));
 
 	n = (int) ddl_query("SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
 						" WHERE n.nspname = 'snowflake' AND p.proname = 'nextval'"
 						" AND p.proargtypes[0] = 'regclass'::regtype AND p.pronargs = 1");
 	if (n > 0)
-		check_row(state, "warning",
-				  "This database has the function snowflake.nextval(regclass) of another extension, pgEdge's: IDs that it draws may equal those of snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
+		check_row(state, "warning", "This database has the function snowflake.nextval(regclass) of another extension, pgEdge's: IDs that it draws may equal those of snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
 
 	n = (int) ddl_query("SELECT d.datname, r.rolname FROM pg_db_role_setting s"
 						" LEFT JOIN pg_database d ON d.oid = s.setdatabase"
@@ -290,13 +273,10 @@ check_other_extension(CheckState *state)
 		char	   *database = ddl_value(i, 1);
 		char	   *role = ddl_value(i, 2);
 
-		check_row(state, "warning",
-				  psprintf("pgEdge's setting \"snowflake.node\" is set for %s%s%s%s, and is not read. The server's number is \"snowflake.node_id\".",
-						   database ? "database " : "",
-						   database ? quote_identifier(database) : "",
-						   database && role ? ", " : "",
-						   role ? psprintf("role %s", quote_identifier(role)) :
-						   database ? "" : "all roles"));
+		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is set for %s%s%s%s, and is not read. The server's number is \"snowflake.node_id\".",
+				  database ? "database " : "", database ? quote_identifier(database) : "",
+				  database && role ? ", " : "",
+				  role ? psprintf("role %s", quote_identifier(role)) : database ? "" : "all roles");
 	}
 
 	/* the files are shown to roles that may see them */
@@ -304,9 +284,8 @@ check_other_extension(CheckState *state)
 	if (ddl_value_bool(0, 1) &&
 		ddl_query("SELECT sourcefile, sourceline FROM pg_file_settings"
 				  " WHERE name = 'snowflake.node' ORDER BY seqno LIMIT 1") > 0)
-		check_row(state, "warning",
-				  psprintf("pgEdge's setting \"snowflake.node\" is in %s, line %s, and is not read. Remove it there. The server's number is \"snowflake.node_id\".",
-						   ddl_value(0, 1), ddl_value(0, 2)));
+		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is in %s, line %s, and is not read. Remove it there. The server's number is \"snowflake.node_id\".",
+				  ddl_value(0, 1), ddl_value(0, 2));
 
 	if (state->nrows == 0)
 		check_row(state, "ok", "Nothing of another extension named snowflake is found.");

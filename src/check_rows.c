@@ -40,6 +40,28 @@ check_row(CheckState *state, const char *status, const char *detail)
 						 values, nulls);
 }
 
+void
+check_say(CheckState *state, const char *status, const char *format,...)
+{
+	StringInfoData detail;
+	int			needed;
+	int			error = errno;	/* for %m */
+
+	initStringInfo(&detail);
+	do
+	{
+		va_list		args;
+
+		errno = error;
+		va_start(args, format);
+		needed = appendStringInfoVA(&detail, format, args);
+		va_end(args);
+		if (needed > 0)
+			enlargeStringInfo(&detail, needed);
+	} while (needed > 0);
+	check_row(state, status, detail.data);
+}
+
 char *
 check_try(void (*function) (CheckState *state, void *arg),
 		  CheckState *state, void *arg)

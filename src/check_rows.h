@@ -30,13 +30,6 @@ typedef struct CheckState
 	uint64		earliest;		/* no ID is drawn before this unit */
 } CheckState;
 
-/* An instant, for a detail. */
-static inline char *
-check_show(TimestampTz ts)
-{
-	return pstrdup(timestamptz_to_str(ts));
-}
-
 /* Microseconds as milliseconds, rounded up. */
 static inline int64
 check_in_ms(int64 us)
@@ -47,9 +40,10 @@ check_in_ms(int64 us)
 /* How far the durable mark is ahead of the clock at most, in microseconds. */
 extern int64 check_mark_bound_us(void);
 
-/* Add a row to the result. */
-extern void check_row(CheckState *state, const char *status,
-					  const char *detail);
+/* Add a row to the result; the second one with a format. */
+extern void check_row(CheckState *state, const char *status, const char *detail);
+extern void check_say(CheckState *state, const char *status, const char *format,...)
+			pg_attribute_printf(3, 4);
 
 /*
  * Call a function with an argument.  Returns what it failed with, NULL when

@@ -87,14 +87,13 @@ check_standby_clock(CheckState *state)
 	TimestampTz sent;
 	int64		behind_us;
 	char	   *detail = psprintf("The %s shows %s.", clock_name(),
-								  check_show(state->now));
+								  clock_show(state->now));
 
 	if (clock_behind_sender(state, &sent, &behind_us) &&
 		behind_us > check_mark_bound_us())
-		check_row(state, "warning",
-				  psprintf("%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up. Set the server's clock%s.",
-						   detail, check_in_ms(behind_us), check_show(sent),
-						   clock_can_step() ? "" : " and restart the server"));
+		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up. Set the server's clock%s.",
+				  detail, check_in_ms(behind_us), clock_show(sent),
+				  clock_can_step() ? "" : " and restart the server");
 	else
 		check_row(state, "ok", detail);
 }
@@ -169,7 +168,7 @@ describe_mark(CheckState *state, StringInfo detail)
 		reserved = DT_NOEND;
 	ahead_us = reserved - state->now;
 	appendStringInfo(detail, " The durable mark that it has received and replayed is %s, which is " INT64_FORMAT " ms %s the clock.",
-					 check_show(reserved),
+					 clock_show(reserved),
 					 check_in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
 					 ahead_us > 0 ? "ahead of" : "behind");
 	if (ahead_us <= check_mark_bound_us())

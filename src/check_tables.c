@@ -97,11 +97,7 @@ typedef struct Column
 static char *
 show_unit(uint64 unit)
 {
-	TimestampTz ts;
-
-	if (!clock_timestamp_of_unit(unit, &ts))
-		ts = DT_NOEND;
-	return check_show(ts);
+	return clock_show(clock_unit_or_end(unit));
 }
 
 /* a function of this extension, for a statement */
@@ -434,7 +430,7 @@ judge(CheckState *state, Column *column)
 											  column->name, future,
 											  layout_unpack(&snowflake_layout, future, FIELD_NODE),
 											  show_unit(layout_unpack(&snowflake_layout, future, FIELD_TIME)),
-											  clock_name(), check_show(now)));
+											  clock_name(), clock_show(now)));
 	if (nodes != NIL && !column->subscribed && !RecoveryInProgress())
 		findings->warnings = lappend(findings->warnings,
 									 psprintf("%s of node%s %s; this server is node " UINT64_FORMAT ". Normal for rows from other servers, and from before a change of \"snowflake.node_id\" or snowflake_convert(). If IDs were drawn with another layout or epoch, %s(id, layout, epoch) reads them.",

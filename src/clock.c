@@ -165,6 +165,14 @@ clock_timestamp_of_unit(uint64 unit, TimestampTz *ts)
 	return clock_unit_start(&snowflake_layout, snowflake_epoch, unit, ts);
 }
 
+TimestampTz
+clock_unit_or_end(uint64 unit)
+{
+	TimestampTz ts;
+
+	return clock_timestamp_of_unit(unit, &ts) ? ts : DT_NOEND;
+}
+
 /*
  * The end of the layout's time
  */
@@ -182,14 +190,9 @@ lifetime_left(uint64 unit)
 char *
 lifetime_detail(void)
 {
-	TimestampTz end;
-
-	if (!clock_timestamp_of_unit(MAX_TIME + 1, &end))
-		end = DT_NOEND;
 	return psprintf("The layout \"%s\" with epoch %s ends at %s.",
-					snowflake_layout_text,
-					pstrdup(timestamptz_to_str(snowflake_epoch)),
-					pstrdup(timestamptz_to_str(end)));
+					snowflake_layout_text, clock_show(snowflake_epoch),
+					clock_show(clock_unit_or_end(MAX_TIME + 1)));
 }
 
 /*
@@ -277,10 +280,10 @@ note_step(int64 step_us)
 					us / 1000, (int) (us % 1000)),
 			 !clock_can_step() ?
 			 errdetail("snowflake IDs go by the clock as it was when the server started. Now it shows %s.%s",
-					   pstrdup(timestamptz_to_str(GetCurrentTimestamp())),
+					   clock_show(GetCurrentTimestamp()),
 					   log_left_out(left_out)) :
 			 errdetail("snowflake IDs go by this clock. Now it shows %s.%s",
-					   pstrdup(timestamptz_to_str(GetCurrentTimestamp())),
+					   clock_show(GetCurrentTimestamp()),
 					   log_left_out(left_out)),
 			 back && clock_can_step() ?
 			 errhint("No ID is issued twice. If this is more than \"snowflake.max_drift\", sessions wait for the clock.") : 0));

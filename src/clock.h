@@ -82,6 +82,16 @@ extern bool clock_unit_start(const Layout *layout, TimestampTz epoch,
 							 uint64 unit, TimestampTz *ts);
 extern bool clock_timestamp_of_unit(uint64 unit, TimestampTz *ts);
 
+/* The same, and DT_NOEND where a timestamp cannot hold it. */
+extern TimestampTz clock_unit_or_end(uint64 unit);
+
+/* An instant, for a message. */
+static inline char *
+clock_show(TimestampTz ts)
+{
+	return pstrdup(timestamptz_to_str(ts));
+}
+
 /* The log and snowflake_check() warn when less than this is left. */
 #define LIFETIME_WARNING_US	(365 * USECS_PER_DAY)
 

@@ -307,7 +307,7 @@ report_end(TimestampTz now)
 			 errdetail("%s The %s shows %s.",
 					   lifetime_detail(),
 					   clock_name(),
-					   pstrdup(timestamptz_to_str(now))),
+					   clock_show(now)),
 			 errhint("If the clock is right: %s", lifetime_hint())));
 }
 
@@ -326,8 +326,8 @@ unit_of(TimestampTz now)
 				 errmsg("cannot generate snowflake IDs before their epoch"),
 				 errdetail("The %s shows %s, \"snowflake.epoch\" is %s.",
 						   clock_name(),
-						   pstrdup(timestamptz_to_str(now)),
-						   pstrdup(timestamptz_to_str(snowflake_epoch))),
+						   clock_show(now),
+						   clock_show(snowflake_epoch)),
 				 clock_can_step() ?
 				 errhint("Set the server's clock. If it is right, set \"snowflake.epoch\" to an instant that is past, and restart the server.") :
 				 errhint("Set the server's clock, or \"snowflake.epoch\" to an instant that is past, and restart the server.")));
@@ -583,16 +583,14 @@ why_wait_for(uint64 time, TimestampTz now)
 static char *
 wait_detail(uint64 time, TimestampTz now)
 {
-	TimestampTz ts;
+	TimestampTz ts = clock_unit_or_end(time);
 
-	if (!clock_timestamp_of_unit(time, &ts))
-		ts = DT_NOEND;
 	return psprintf("The %s shows %s. %s %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
 					clock_name(),
-					pstrdup(timestamptz_to_str(now)),
+					clock_show(now),
 					time <= pg_atomic_read_u64(&shared->latest_unit) ?
 					"The latest ID is of" : "The next unused time unit begins at",
-					pstrdup(timestamptz_to_str(ts)),
+					clock_show(ts),
 					(ts - now + 999) / 1000,
 					snowflake_max_drift);
 }

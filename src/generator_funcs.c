@@ -299,10 +299,10 @@ getarg_unit(FunctionCallInfo fcinfo, int argno)
 		(uint64) unit > snowflake_layout.max[FIELD_TIME])
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("time %s is out of range", pstrdup(timestamptz_to_str(ts))),
+				 errmsg("time %s is out of range", clock_show(ts)),
 				 errdetail("The layout \"%s\" begins at %s and has " UINT64_FORMAT " time units.",
 						   snowflake_layout_text,
-						   pstrdup(timestamptz_to_str(snowflake_epoch)),
+						   clock_show(snowflake_epoch),
 						   (uint64) snowflake_layout.max[FIELD_TIME] + 1)));
 	return (uint64) unit;
 }
@@ -356,8 +356,8 @@ snowflake_backfill(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("cannot backfill snowflake IDs of the future"),
 				 errdetail("The time is %s, and the clock shows %s.",
-						   pstrdup(timestamptz_to_str(PG_GETARG_TIMESTAMPTZ(0))),
-						   pstrdup(timestamptz_to_str(now)))));
+						   clock_show(PG_GETARG_TIMESTAMPTZ(0)),
+						   clock_show(now))));
 
 	PG_RETURN_INT64(backfill_draw(unit));
 }

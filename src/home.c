@@ -272,6 +272,12 @@ home_run_ddl(const char *sql)
 }
 
 Datum
+home_value(const char *column)
+{
+	return home_result(SPI_fnumber(SPI_tuptable->tupdesc, column));
+}
+
+Datum
 home_result(int column)
 {
 	bool		isnull;

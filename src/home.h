@@ -44,8 +44,12 @@ extern uint64 home_run_texts(const char *sql, int nparams, const char *const *va
 /* Run a statement that event triggers have no part in. */
 extern void home_run_ddl(const char *sql);
 
-/* A column, from 1, of the first row; an ERROR when it is null. */
+/*
+ * A column of the first row, by its number from 1 or by its name; an ERROR when
+ * it is null.
+ */
 extern Datum home_result(int column);
+extern Datum home_value(const char *column);
 
 /* Has a table its triggers, in the state that they are created in?  SQL. */
 #define HOME_GUARD_IS_ON(oid) \

@@ -287,20 +287,31 @@ static void
 remember(const Grant *grant)
 {
 	RegistrySeen seen;
-	char	   *row;
+	const char *row[11];
+	int			n = 0;
 
 	lease_seen(&seen);
-	row = psprintf("(%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s, %u, %u, %s, " INT64_FORMAT ", " INT64_FORMAT ")",
-				   grant->node, grant->deadline_us, grant->mark_us, grant->floor_us,
-				   quote_literal_cstr(grant->token),
-				   quote_literal_cstr(instance_text()),
-				   GetWALInsertionTimeLine(), shared->lease.origin,
-				   quote_literal_cstr(seen.timeline), seen.changes, seen.renewals);
+	row[n++] = psprintf("%d", grant->node);
+	row[n++] = psprintf(INT64_FORMAT, grant->deadline_us);
+	row[n++] = psprintf(INT64_FORMAT, grant->mark_us);
+	row[n++] = psprintf(INT64_FORMAT, grant->floor_us);
+	row[n++] = grant->token;
+	row[n++] = instance_text();
+	row[n++] = psprintf("%u", GetWALInsertionTimeLine());
+	row[n++] = psprintf("%u", shared->lease.origin);
+	row[n++] = seen.timeline;
+	row[n++] = psprintf(INT64_FORMAT, seen.changes);
+	row[n++] = psprintf(INT64_FORMAT, seen.renewals);
+	Assert(n == lengthof(row));
+
 	if (!home_exists())
 		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
-	if (home_run_plain(psprintf("INSERT INTO " TABLE " (" COLUMNS ") VALUES %s"
-								" ON CONFLICT (only_row) DO UPDATE SET (" COLUMNS ") = ROW %s",
-								row, row)) != 1)
+	if (home_run_texts("INSERT INTO " TABLE " (" COLUMNS ")"
+					   " VALUES ($1::integer, $2::bigint, $3::bigint, $4::bigint, $5::uuid, $6,"
+					   "  $7::bigint, $8::bigint, $9, $10::bigint, $11::bigint)"
+					   " ON CONFLICT (only_row) DO UPDATE SET (" COLUMNS ") ="
+					   "  (SELECT " COLUMNS " FROM (SELECT EXCLUDED.*) AS new)",
+					   n, row) != 1)
 		elog(ERROR, "could not write to " TABLE);
 }
 
@@ -596,14 +607,14 @@ lease_remember_seen(void)
 	}
 }
 
-/* A row of the home database, in the order of COLUMNS. */
+/* Of the row that was read from the home database. */
 static void
 recall_seen(void)
 {
 	Lease	   *lease = &shared->lease;
-	char	   *timeline = TextDatumGetCString(home_result(9));
-	int64		changes = DatumGetInt64(home_result(10));
-	int64		renewals = DatumGetInt64(home_result(11));
+	char	   *timeline = TextDatumGetCString(home_value("registry"));
+	int64		changes = DatumGetInt64(home_value("changes"));
+	int64		renewals = DatumGetInt64(home_value("renewals"));
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	if (!lease->seen_forgotten)
@@ -638,27 +649,29 @@ lease_recall(void)
 
 	begin("reading the lease of the node number");
 	if (home_exists() &&
-		home_run("SELECT node, deadline, mark, floor, token::text, instance = $1, timeline, origin, registry, changes, renewals FROM " TABLE,
+		home_run("SELECT *, token::text AS token_text, instance = $1 AS is_same FROM " TABLE,
 				 TEXTOID, CStringGetTextDatum(instance_text()),
 				 InvalidOid, (Datum) 0) > 0)
 	{
-		grant.node = DatumGetInt32(home_result(1));
-		grant.deadline_us = DatumGetInt64(home_result(2));
-		grant.mark_us = DatumGetInt64(home_result(3));
-		grant.floor_us = DatumGetInt64(home_result(4));
-		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
+		TimeLineID	timeline = (TimeLineID) DatumGetInt64(home_value("timeline"));
+
+		grant.node = DatumGetInt32(home_value("node"));
+		grant.deadline_us = DatumGetInt64(home_value("deadline"));
+		grant.mark_us = DatumGetInt64(home_value("mark"));
+		grant.floor_us = DatumGetInt64(home_value("floor"));
+		strlcpy(lease->recalled_token, TextDatumGetCString(home_value("token_text")),
 				sizeof(lease->recalled_token));
-		is_ours = DatumGetBool(home_result(6)) && instance_text()[0] != '\0' &&
-			instance_goes_on((TimeLineID) DatumGetInt64(home_result(7)));
+		is_ours = DatumGetBool(home_value("is_same")) && instance_text()[0] != '\0' &&
+			instance_goes_on(timeline);
 		if (is_ours)
-			origin = (TimeLineID) DatumGetInt64(home_result(8));
+			origin = (TimeLineID) DatumGetInt64(home_value("origin"));
 		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;
 		lease->recalled_floor_us = grant.floor_us;
 		recall_seen();
 		if (!is_ours)
 			home_run_plain("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
-		else if ((TimeLineID) DatumGetInt64(home_result(7)) != GetWALInsertionTimeLine())
+		else if (timeline != GetWALInsertionTimeLine())
 
 			/* so that it is this server's after the next crash, too */
 			home_run_plain(psprintf("UPDATE " TABLE " SET timeline = %u",

@@ -96,30 +96,21 @@ due(void)
 /*
  * It did not work this time.  The lease goes on for as long as it lasts.
  */
-static void
-failed(const LinkFailure *failure)
+static const char *
+failed(const LinkFailure *failure, const char **hint)
 {
-	char	   *error = psprintf("The registry could not be asked: %s.", failure->reason);
-	const char *hint = failure->hint;
-	uint64		left_out;
+	const char *what = failure->hint != NULL ? failure->hint : "";
 
-	lease_note_error(error, hint != NULL ? hint : "", !failure->passes);
-	if (failure->is_quiet || !log_is_due(LOG_OF_REGISTRY, &left_out))
-		return;
+	lease_note_error(failure->sentence, what, !failure->passes);
 	if (lease_is_valid())
-		ereport(WARNING,
-				(errmsg("could not renew the lease of the snowflake node number %d",
-						lease_node()),
-				 errdetail("%s%s", error, log_left_out(left_out)),
-				 errhint("%s%sThe server can go on issuing IDs until %s.",
-						 hint != NULL ? hint : "", hint != NULL ? " " : "",
-						 timestamptz_to_str(lease_ends_at()))));
-	else
-		ereport(WARNING,
-				(errmsg("could not lease a snowflake node number"),
-				 errdetail("%s%s", error, log_left_out(left_out)),
-				 errhint("%s", hint != NULL ? hint :
-						 "No ID is issued until the registry gives a number.")));
+	{
+		*hint = psprintf("%s%sThe server can go on issuing IDs until %s.",
+						 what, *what != '\0' ? " " : "", timestamptz_to_str(lease_ends_at()));
+		return psprintf("could not renew the lease of the snowflake node number %d", lease_node());
+	}
+	if (failure->hint == NULL)
+		*hint = "No ID is issued until the registry gives a number.";
+	return "could not lease a snowflake node number";
 }
 
 static void
@@ -163,7 +154,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 		"true" : "false";
 
 	/* last, so that it is of this moment */
-	values[8] = pstrdup(timestamptz_to_str(clock_read()));
+	values[8] = clock_show(clock_read());
 	request->sql = request_sql;
 	request->nparams = REQUEST_PARAMS;
 }
@@ -370,7 +361,8 @@ static const LinkClient client = {
 	.due = due,
 	.build = build_request,
 	.handle = handle_answer,
-	.failed = failed
+	.failed = failed,
+	.log_kind = LOG_OF_REGISTRY
 };
 
 RegistryLink lease_link = {.client = &client};

@@ -487,15 +487,12 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 	bool		nulls[16] = {false};
 	int			i = 0;
 	Interval   *unit = palloc0(sizeof(Interval));
-	TimestampTz last;
 	double		per_worker;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
 	unit->time = layout->unit_us;
-	if (!clock_timestamp_of_unit(layout->max[FIELD_TIME], &last))
-		last = DT_NOEND;
 	per_worker = ((double) layout->max[FIELD_SEQUENCE] + 1) *
 		USECS_PER_SEC / layout->unit_us;
 
@@ -510,7 +507,7 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 	values[i++] = field_capacity(FIELD_WORKER);
 	values[i++] = field_capacity(FIELD_SEQUENCE);
 	values[i++] = TimestampTzGetDatum(snowflake_epoch);
-	values[i++] = TimestampTzGetDatum(last);
+	values[i++] = TimestampTzGetDatum(clock_unit_or_end(layout->max[FIELD_TIME]));
 	values[i++] = Int64GetDatum(layout_max_id(layout));
 	values[i++] = Float8GetDatum(per_worker);
 	values[i++] = Float8GetDatum(per_worker * settings_slots());

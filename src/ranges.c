@@ -84,8 +84,8 @@ period_require_order(TimestampTz from, TimestampTz to)
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("the start of a period must not be after its end"),
 				 errdetail("The period is from %s to %s.",
-						   pstrdup(timestamptz_to_str(from)),
-						   pstrdup(timestamptz_to_str(to)))));
+						   clock_show(from),
+						   clock_show(to))));
 }
 
 IdRange

@@ -36,6 +36,7 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "clock.h"
 #include "home.h"
 #include "record.h"
 #include "settings.h"
@@ -193,10 +194,10 @@ record_check(bool has_home, bool accept, bool *is_known)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("this server has issued IDs with layout \"%s\" and epoch %s, and is now configured with layout \"%s\" and epoch %s",
 						row.layout,
-						pstrdup(timestamptz_to_str(row.epoch)),
+						clock_show(row.epoch),
 						snowflake_layout_text,
-						pstrdup(timestamptz_to_str(snowflake_epoch))),
-				 errhint("%s", record_hint(row.layout, pstrdup(timestamptz_to_str(row.epoch))))));
+						clock_show(snowflake_epoch)),
+				 errhint("%s", record_hint(row.layout, clock_show(row.epoch)))));
 
 	record_write();
 	ereport(LOG,

@@ -145,14 +145,32 @@ fail(RegistryLink *link, const LinkFailure *failure)
 {
 	LinkFailure copy = *failure;
 	int			length = strlen(failure->reason);
+	const char *message;
+	const char *hint = failure->hint;
+	uint64		left_out;
 
 	while (length > 0 && strchr("\n.", failure->reason[length - 1]) != NULL)
 		length--;
 	copy.reason = pnstrdup(failure->reason, length);
+	copy.sentence = psprintf("The registry could not be asked: %s.", copy.reason);
 
 	disconnect(link);
 	rest(link, failure->is_quiet ? 0 : next_pause_ms(link, failure->passes));
-	link->client->failed(&copy);
+	message = link->client->failed(&copy, &hint);
+	if (!failure->is_quiet && log_is_due(link->client->log_kind, &left_out))
+		ereport(WARNING,
+				(errmsg_internal("%s", message),
+				 errdetail("%s%s", copy.sentence, log_left_out(left_out)),
+				 errhint("%s", hint)));
+}
+
+int
+registry_link_sqlstate(const PGresult *answer)
+{
+	const char *code = PQresultErrorField(answer, PG_DIAG_SQLSTATE);
+
+	return code == NULL || strlen(code) != 5 ? 0 :
+		MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]);
 }
 
 void
@@ -513,17 +531,16 @@ go_on(RegistryLink *link)
 static void
 give_up_with_error(RegistryLink *link)
 {
-	const char *sqlstate = PQresultErrorField(link->answer, PG_DIAG_SQLSTATE);
+	int			sqlstate = registry_link_sqlstate(link->answer);
 	const char *message = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_DETAIL);
 	const char *hint = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_HINT);
 	LinkFailure failure = {.passes = true};
 
-	if (message == NULL || sqlstate == NULL || strlen(sqlstate) != 5)
+	if (message == NULL || sqlstate == 0)
 		message = PQresultErrorMessage(link->answer);
 	else
-		failure.passes = wait_error_passes(MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2],
-														 sqlstate[3], sqlstate[4]));
+		failure.passes = wait_error_passes(sqlstate);
 	failure.reason = detail == NULL ? pstrdup(message) :
 		psprintf("%s (%s)", message, detail);
 	failure.hint = hint == NULL ? NULL : pstrdup(hint);
@@ -556,11 +573,14 @@ finish(RegistryLink *link)
 
 	if (is_error && (state != LINK_ASKING || link->sent_statement))
 	{
-		const char *sqlstate = PQresultErrorField(link->answer, PG_DIAG_SQLSTATE);
+		int			sqlstate = registry_link_sqlstate(link->answer);
+		int			category = ERRCODE_TO_CATEGORY(sqlstate);
 
 		/* the client can tell which of what it asked for it is about */
-		if (state != LINK_ASKING || sqlstate == NULL || strncmp(sqlstate, "42", 2) == 0 ||
-			strncmp(sqlstate, "0A", 2) == 0 || strncmp(sqlstate, "26", 2) == 0)
+		if (state != LINK_ASKING || sqlstate == 0 ||
+			category == ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION ||
+			category == ERRCODE_FEATURE_NOT_SUPPORTED ||
+			category == ERRCODE_INVALID_SQL_STATEMENT_NAME)
 		{
 			give_up_with_error(link);
 			return;

@@ -14,6 +14,8 @@
 
 #include "storage/latch.h"
 
+#include "shmem.h"
+
 #pragma GCC visibility push(hidden)
 
 /* No answer in this time is none, nor is it one when it comes later. */
@@ -39,7 +41,8 @@ typedef struct RegistryLink RegistryLink;
  */
 typedef struct LinkFailure
 {
-	const char *reason;			/* without a full stop */
+	const char *sentence;		/* that says so */
+	const char *reason;			/* in it, without a full stop */
 	const char *hint;			/* what to do, a sentence; NULL for nothing
 								 * special */
 	bool		passes;			/* by itself; else somebody has to mend it */
@@ -101,9 +104,11 @@ typedef struct LinkClient
 	/*
 	 * It did not work: no connection, no answer in time, a connection that
 	 * was lost, a registry that lacks something, registry_link_give_up().  By
-	 * now it is disconnected, and tries again later.
+	 * now it is disconnected, and tries again later.  Returns the message for
+	 * the log, and sets the hint there.
 	 */
-	void		(*failed) (const LinkFailure *failure);
+	const char *(*failed) (const LinkFailure *failure, const char **hint);
+	LogKind		log_kind;
 } LinkClient;
 
 typedef enum LinkState
@@ -184,6 +189,9 @@ extern int64 registry_link_jitter(int64 time);
  * of?
  */
 extern bool registry_link_is_outdated(const char *before, const char *now);
+
+/* The SQLSTATE of an answer that is an error, 0 for none. */
+extern int	registry_link_sqlstate(const PGresult *answer);
 
 /* For handle(): what came is no answer. */
 extern void registry_link_give_up(RegistryLink *link, const char *reason);

@@ -94,15 +94,12 @@ handle_kept(const PGresult *answer)
 static void
 handle_error(const PGresult *answer)
 {
-	const char *sqlstate = PQresultErrorField(answer, PG_DIAG_SQLSTATE);
+	int			sqlstate = registry_link_sqlstate(answer);
 	const char *message = PQresultErrorField(answer, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(answer, PG_DIAG_MESSAGE_DETAIL);
 	const char *hint = PQresultErrorField(answer, PG_DIAG_MESSAGE_HINT);
 
-	segment_fetch_note_error(sqlstate == NULL || strlen(sqlstate) != 5 ?
-							 ERRCODE_CONNECTION_FAILURE :
-							 MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2],
-										   sqlstate[3], sqlstate[4]),
+	segment_fetch_note_error(sqlstate == 0 ? ERRCODE_CONNECTION_FAILURE : sqlstate,
 							 message != NULL ? message : "unknown error",
 							 detail != NULL ? detail : "", hint != NULL ? hint : "");
 }
@@ -133,21 +130,14 @@ link_handle(RegistryLink *link, const PGresult *answer)
 	}
 }
 
-static void
-link_failed(const LinkFailure *failure)
+static const char *
+link_failed(const LinkFailure *failure, const char **hint)
 {
-	char	   *error = psprintf("The registry could not be asked: %s.", failure->reason);
-	uint64		left_out;
-
 	keeping.failures++;
-	segment_fetch_note_no_answer(error, failure->passes);
-
-	if (!failure->is_quiet && log_is_due(LOG_OF_SEGMENT, &left_out))
-		ereport(WARNING,
-				(errmsg("could not fetch segments of numbers"),
-				 errdetail("%s%s", error, log_left_out(left_out)),
-				 errhint("%s", failure->hint != NULL ? failure->hint :
-						 "Sessions can draw the numbers in memory, for \"snowflake.lease_ttl\" at most.")));
+	segment_fetch_note_no_answer(failure->sentence, failure->passes);
+	if (failure->hint == NULL)
+		*hint = "Sessions can draw the numbers in memory, for \"snowflake.lease_ttl\" at most.";
+	return "could not fetch segments of numbers";
 }
 
 static const LinkClient client = {
@@ -160,7 +150,8 @@ static const LinkClient client = {
 	.due = link_due,
 	.build = link_build,
 	.handle = link_handle,
-	.failed = link_failed
+	.failed = link_failed,
+	.log_kind = LOG_OF_SEGMENT
 };
 
 RegistryLink segment_link = {.client = &client};

@@ -385,26 +385,19 @@ define_ids(GucContext fixed)
 	DefineCustomStringVariable("snowflake.layout",
 							   "Fields of an ID from the highest bit to the lowest, each with its width in bits.",
 							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. Or the name of a dialect.",
-							   &layout_string,
-							   "time:41 node:5 worker:5 sequence:12",
-							   fixed, 0,
-							   check_layout, assign_layout, NULL);
+							   &layout_string, "time:41 node:5 worker:5 sequence:12",
+							   fixed, 0, check_layout, assign_layout, NULL);
 
 	DefineCustomStringVariable("snowflake.epoch",
 							   "Instant of time 0, with its time zone.",
 							   "The default is that of the dialect, where \"snowflake.layout\" names one.",
-							   &epoch_string,
-							   default_epoch(),
-							   fixed, 0,
-							   check_epoch, assign_epoch, NULL);
+							   &epoch_string, default_epoch(),
+							   fixed, 0, check_epoch, assign_epoch, NULL);
 
 	DefineCustomIntVariable("snowflake.node_id",
-							"Number of this server, which no other server may have; -1 means not set.",
-							NULL,
-							&snowflake_node_id,
-							NODE_ID_UNSET, NODE_ID_UNSET, INT_MAX,
-							fixed, 0,
-							check_node_id, NULL, NULL);
+							"Number of this server, which no other server may have; -1 means not set.", NULL,
+							&snowflake_node_id, NODE_ID_UNSET, NODE_ID_UNSET, INT_MAX,
+							fixed, 0, check_node_id, NULL, NULL);
 }
 
 /*
@@ -416,42 +409,29 @@ define_drawing(GucContext fixed)
 	DefineCustomEnumVariable("snowflake.clock",
 							 "Clock that the time in an ID is taken from.",
 							 "It is the system's, or read at server start and then driven by the time gone by (monotonic) or by the IDs drawn (logical).",
-							 &snowflake_clock,
-							 CLOCK_MODE_SYSTEM, clock_options,
-							 fixed, 0,
-							 NULL, NULL, NULL);
+							 &snowflake_clock, CLOCK_MODE_SYSTEM, clock_options,
+							 fixed, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.max_drift",
 							"How far the time in an ID may run ahead of the clock.",
 							"It does so after the clock has stepped back, and when all sequence numbers of a time unit are gone.",
-							&snowflake_max_drift,
-							1000, 0, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&snowflake_max_drift, 1000, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.max_wait",
-							"Longest wait for an ID before the error.",
-							NULL,
-							&snowflake_max_wait,
-							5000, 0, INT_MAX,
-							PGC_USERSET, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							"Longest wait for an ID before the error.", NULL,
+							&snowflake_max_wait, 5000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("snowflake.sequence_start",
-							 "First sequence number of a new time unit.",
-							 NULL,
-							 &snowflake_sequence_start,
-							 SEQUENCE_START_CONTINUE, sequence_start_options,
-							 PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
+							 "First sequence number of a new time unit.", NULL,
+							 &snowflake_sequence_start, SEQUENCE_START_CONTINUE, sequence_start_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.sequence_start_max",
-							"Largest first sequence number with sequence_start = random; -1 means the largest of the layout.",
-							NULL,
-							&snowflake_sequence_start_max,
-							SEQUENCE_START_MAX_ALL, SEQUENCE_START_MAX_ALL, INT_MAX,
-							PGC_SIGHUP, 0,
-							check_sequence_start_max, NULL, NULL);
+							"Largest first sequence number with sequence_start = random; -1 means the largest of the layout.", NULL,
+							&snowflake_sequence_start_max, SEQUENCE_START_MAX_ALL, SEQUENCE_START_MAX_ALL, INT_MAX,
+							PGC_SIGHUP, 0, check_sequence_start_max, NULL, NULL);
 }
 
 /*
@@ -461,40 +441,29 @@ static void
 define_mark(GucContext fixed)
 {
 	DefineCustomStringVariable("snowflake.database",
-							   "Home database, in which the durable mark is kept.",
-							   NULL,
-							   &snowflake_database,
-							   "postgres",
-							   fixed, 0,
-							   check_database, NULL, NULL);
+							   "Home database, in which the durable mark is kept.", NULL,
+							   &snowflake_database, "postgres",
+							   fixed, 0, check_database, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.reserve_window",
 							"How far ahead the durable mark is kept.",
 							"After a crash, IDs are drawn again when the clock has come that far.",
-							&snowflake_reserve_window,
-							3000, 100, 24 * 60 * 60 * 1000,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&snowflake_reserve_window, 3000, 100, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	/* Nothing reads the variable; see find_pointer() in record.c. */
 	DefineCustomStringVariable("snowflake.recorded",
 							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
 							   "Set by the background workers.",
-							   &recorded,
-							   "",
-							   PGC_SUSET,
-							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
-							   NULL, NULL, NULL);
+							   &recorded, "",
+							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 
 	/* Read by dumps, see snowflake_dumped_mark in the install script. */
 	DefineCustomStringVariable("snowflake.backfilled",
 							   "Says how many sequence numbers of a time unit snowflake_backfill() has used at most.",
 							   "Set by the background workers.",
-							   &backfilled,
-							   "",
-							   PGC_SUSET,
-							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
-							   NULL, NULL, NULL);
+							   &backfilled, "",
+							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 }
 
 /*
@@ -506,34 +475,25 @@ define_registry(void)
 	DefineCustomStringVariable("snowflake.registry",
 							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
 							   "It gives a node number when \"snowflake.node_id\" is not set. A password belongs in a password file or a service file, not here.",
-							   &snowflake_registry,
-							   "",
-							   PGC_SIGHUP, GUC_SUPERUSER_ONLY,
-							   check_registry, NULL, NULL);
+							   &snowflake_registry, "",
+							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.lease_ttl",
 							"How long the lease of a node number lasts when it is not renewed.",
 							"For this time a server can do without the registry, and no other server gets the number of a server that is gone.",
-							&snowflake_lease_ttl,
-							10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&snowflake_lease_ttl, 10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.max_clock_skew",
 							"How far this server's clock may be from the registry's, and from the median of the other servers'; -1 means any.",
 							"A server that is further off does not start to issue IDs with a number from the registry.",
-							&snowflake_max_clock_skew,
-							5000, CLOCK_SKEW_ANY, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&snowflake_max_clock_skew, 5000, CLOCK_SKEW_ANY, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("snowflake.clock_skew_action",
-							 "What a server does when its clock goes further off than \"snowflake.max_clock_skew\" while it issues IDs.",
-							 NULL,
-							 &snowflake_clock_skew_action,
-							 SKEW_WARN, clock_skew_action_options,
-							 PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
+							 "What a server does when its clock goes further off than \"snowflake.max_clock_skew\" while it issues IDs.", NULL,
+							 &snowflake_clock_skew_action, SKEW_WARN, clock_skew_action_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 /*
@@ -545,18 +505,13 @@ define_segments(GucContext fixed)
 	DefineCustomIntVariable("snowflake.max_segment_tags",
 							"How many segment tags this server can draw numbers from at the same time.",
 							"Each takes about 1 kB of shared memory.",
-							&snowflake_max_segment_tags,
-							500, 0, 10000,
-							fixed, 0,
-							NULL, NULL, NULL);
+							&snowflake_max_segment_tags, 500, 0, 10000,
+							fixed, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("snowflake.keep_segments",
-							 "Whether a clean shutdown keeps the unused rest of all segments for the next start.",
-							 NULL,
-							 &snowflake_keep_segments,
-							 true,
-							 PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
+							 "Whether a clean shutdown keeps the unused rest of all segments for the next start.", NULL,
+							 &snowflake_keep_segments, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 /*
