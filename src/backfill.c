@@ -393,9 +393,7 @@ static uint64
 read_used(int64 stretch)
 {
 	(void) home_run("SELECT coalesce(max(used), 0) FROM " TABLE
-					" WHERE stretch IN ($1, $2)",
-					INT8OID, Int64GetDatum(stretch),
-					INT8OID, Int64GetDatum(ANY_STRETCH));
+					" WHERE stretch IN (" INT64_FORMAT ", %d)", stretch, ANY_STRETCH);
 	return (uint64) DatumGetInt64(home_result(1));
 }
 
@@ -407,10 +405,8 @@ read_used(int64 stretch)
 static void
 write_used(int64 stretch, uint64 used)
 {
-	(void) home_run("INSERT INTO " TABLE " VALUES ($1, $2)"
-					" ON CONFLICT (stretch) DO UPDATE SET used = EXCLUDED.used",
-					INT8OID, Int64GetDatum(stretch),
-					INT8OID, Int64GetDatum((int64) used));
+	(void) home_run("INSERT INTO " TABLE " VALUES (" INT64_FORMAT ", " UINT64_FORMAT ")"
+					" ON CONFLICT (stretch) DO UPDATE SET used = EXCLUDED.used", stretch, used);
 
 	/* not where a trigger or a rule of somebody's has made it something else */
 	if (read_used(stretch) < used)
@@ -419,18 +415,16 @@ write_used(int64 stretch, uint64 used)
 				 errmsg("table \"" TABLE "\" has not kept what was written to it"),
 				 errhint("Drop the triggers and rules on it that are not of extension \"" HOME_EXTENSION "\".")));
 	if (home_run("SELECT FROM pg_db_role_setting, unnest(setconfig) c"
-				 " WHERE setdatabase = $1 AND setrole = 0"
-				 " AND substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint >= $2",
-				 OIDOID, ObjectIdGetDatum(MyDatabaseId),
-				 INT8OID, Int64GetDatum((int64) used)) > 0)
+				 " WHERE setdatabase = %u AND setrole = 0"
+				 " AND substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint >= " UINT64_FORMAT,
+				 MyDatabaseId, used) > 0)
 		return;
 
 	/* it may have been reset */
-	(void) home_run_plain("SELECT max(used) FROM " TABLE);
+	(void) home_run("SELECT max(used) FROM " TABLE);
 	used = (uint64) DatumGetInt64(home_result(1));
-	home_run_plain(psprintf("ALTER DATABASE %s SET snowflake.backfilled = '" UINT64_FORMAT "'",
-							quote_identifier(get_database_name(MyDatabaseId)),
-							used));
+	home_run("ALTER DATABASE %s SET snowflake.backfilled = '" UINT64_FORMAT "'",
+			 quote_identifier(get_database_name(MyDatabaseId)), used);
 }
 
 /*
@@ -446,10 +440,8 @@ make_good(void)
 	(void) home_run("SELECT coalesce(max(v), 0)"
 					" FROM pg_db_role_setting, unnest(setconfig) c,"
 					" LATERAL (SELECT substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint) s (v)"
-					" WHERE setdatabase <> $1"
-					" OR v > (SELECT coalesce(max(used), 0) FROM " TABLE ")",
-					OIDOID, ObjectIdGetDatum(MyDatabaseId),
-					InvalidOid, (Datum) 0);
+					" WHERE setdatabase <> %u"
+					" OR v > (SELECT coalesce(max(used), 0) FROM " TABLE ")", MyDatabaseId);
 	lost = (uint64) DatumGetInt64(home_result(1));
 	if (lost > read_used(ANY_STRETCH))
 		write_used(ANY_STRETCH, lost);
@@ -540,7 +532,7 @@ backfill_serve(void)
 
 	/* it is read first, so that it is locked, and stays the same one */
 	any_used = read_used(ANY_STRETCH);
-	(void) home_run_plain("SELECT pg_relation_filenode('" TABLE "')");
+	(void) home_run("SELECT pg_relation_filenode('" TABLE "')");
 	file = DatumGetObjectId(home_result(1));
 	if (file != good_file)
 		make_good();

@@ -626,8 +626,7 @@ run_checks(CheckState *state, bool of_drawing)
 	else
 		state->earliest = 0;
 	state->now = clock_read();
-	state->unit = layout_unit_floor(&snowflake_layout,
-									clock_since_epoch(state->now));
+	state->unit = layout_unit_floor(&snowflake_layout, clock_since_epoch(state->now));
 
 	for (int i = 0; i < (int) lengthof(checks); i++)
 	{

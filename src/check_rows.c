@@ -36,35 +36,11 @@ check_row(CheckState *state, const char *status, const char *detail)
 	values[0] = CStringGetTextDatum(state->check);
 	values[1] = CStringGetTextDatum(status);
 	values[2] = CStringGetTextDatum(detail);
-	tuplestore_putvalues(state->rsinfo->setResult, state->rsinfo->setDesc,
-						 values, nulls);
-}
-
-void
-check_say(CheckState *state, const char *status, const char *format,...)
-{
-	StringInfoData detail;
-	int			needed;
-	int			error = errno;	/* for %m */
-
-	initStringInfo(&detail);
-	do
-	{
-		va_list		args;
-
-		errno = error;
-		va_start(args, format);
-		needed = appendStringInfoVA(&detail, format, args);
-		va_end(args);
-		if (needed > 0)
-			enlargeStringInfo(&detail, needed);
-	} while (needed > 0);
-	check_row(state, status, detail.data);
+	tuplestore_putvalues(state->rsinfo->setResult, state->rsinfo->setDesc, values, nulls);
 }
 
 char *
-check_try(void (*function) (CheckState *state, void *arg),
-		  CheckState *state, void *arg)
+check_try(void (*function) (CheckState *state, void *arg), CheckState *state, void *arg)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;

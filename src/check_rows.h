@@ -42,8 +42,7 @@ extern int64 check_mark_bound_us(void);
 
 /* Add a row to the result; the second one with a format. */
 extern void check_row(CheckState *state, const char *status, const char *detail);
-extern void check_say(CheckState *state, const char *status, const char *format,...)
-			pg_attribute_printf(3, 4);
+#define check_say(state, status, ...) check_row(state, status, psprintf(__VA_ARGS__))
 
 /*
  * Call a function with an argument.  Returns what it failed with, NULL when

@@ -110,8 +110,7 @@ function_name(CheckState *state, const char *name)
 static void
 skip(Findings *findings, const char *name, const char *reason)
 {
-	findings->skipped = lappend(findings->skipped,
-								psprintf("%s (%s)", name, reason));
+	findings->skipped = lappend(findings->skipped, psprintf("%s (%s)", name, reason));
 }
 
 /*

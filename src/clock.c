@@ -146,8 +146,7 @@ clock_since_epoch(TimestampTz ts)
  * timestamp cannot hold it.
  */
 bool
-clock_unit_start(const Layout *layout, TimestampTz epoch, uint64 unit,
-				 TimestampTz *ts)
+clock_unit_start(const Layout *layout, TimestampTz epoch, uint64 unit, TimestampTz *ts)
 {
 	int64		us;
 

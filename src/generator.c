@@ -317,8 +317,7 @@ report_end(TimestampTz now)
 static uint64
 unit_of(TimestampTz now)
 {
-	int64		unit = layout_unit_floor(&snowflake_layout,
-										 now - snowflake_epoch);
+	int64		unit = layout_unit_floor(&snowflake_layout, now - snowflake_epoch);
 
 	if (unit < 0)
 		ereport(ERROR,
@@ -400,8 +399,7 @@ move_to(int slot, uint64 time)
 	my.slot = slot;
 	my.word = &SLOT(slot)->word;
 	my.first_word = time << SEQUENCE_BITS;
-	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(),
-							  slot, 0);
+	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(), slot, 0);
 	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
 	my.latest_unit = time + MAX_DRIFT_US / snowflake_layout.unit_us;
 }

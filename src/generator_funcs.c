@@ -109,8 +109,7 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 					 errdetail("The number asked for is %d.", count)));
 
 		funcctx = SRF_FIRSTCALL_INIT();
-		batch = MemoryContextAllocZero(funcctx->multi_call_memory_ctx,
-									   sizeof(Batch));
+		batch = MemoryContextAllocZero(funcctx->multi_call_memory_ctx, sizeof(Batch));
 		batch->wanted = (uint64) count;
 		batch->at_once = (uint64) count;
 		batch->step = generator_step();
@@ -138,8 +137,7 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 	{
 		if (batch->wanted == 0)
 			SRF_RETURN_DONE(funcctx);
-		batch->taken = generator_take(Min(batch->wanted, batch->at_once),
-									  &batch->next);
+		batch->taken = generator_take(Min(batch->wanted, batch->at_once), &batch->next);
 		batch->wanted -= batch->taken;
 	}
 
@@ -292,8 +290,7 @@ static uint64
 getarg_unit(FunctionCallInfo fcinfo, int argno)
 {
 	TimestampTz ts = PG_GETARG_TIMESTAMPTZ(argno);
-	int64		unit = layout_unit_floor(&snowflake_layout,
-										 clock_since_epoch(ts));
+	int64		unit = layout_unit_floor(&snowflake_layout, clock_since_epoch(ts));
 
 	if (TIMESTAMP_NOT_FINITE(ts) || unit < 0 ||
 		(uint64) unit > snowflake_layout.max[FIELD_TIME])

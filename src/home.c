@@ -113,8 +113,7 @@ override_settings(void)
 	for (int i = 0; i < (int) lengthof(settings); i++)
 	{
 		if (GetConfigOption(settings[i][0], true, false) != NULL)
-			SetConfigOption(settings[i][0], settings[i][1],
-							PGC_SUSET, PGC_S_OVERRIDE);
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 	}
 	CommitTransactionCommand();
 }
@@ -217,16 +216,6 @@ run(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
 	if (result < 0)
 		elog(ERROR, "%s failed: %s", sql, SPI_result_code_string(result));
 	return SPI_processed;
-}
-
-uint64
-home_run(const char *sql, Oid type1, Datum value1, Oid type2, Datum value2)
-{
-	Oid			types[2] = {type1, type2};
-	Datum		values[2] = {value1, value2};
-	int			nargs = (type1 != InvalidOid) + (type2 != InvalidOid);
-
-	return run(sql, nargs, types, values, NULL);
 }
 
 uint64
@@ -386,8 +375,7 @@ home_guard_sequence(const char *name)
 	int64		start = instance_number();
 
 	if (HAVE_PUBLISHED_SEQUENCES &&
-		home_run("SELECT FROM pg_sequence WHERE seqrelid = $1::regclass AND seqstart <> $2",
-				 TEXTOID, CStringGetTextDatum(name),
-				 INT8OID, Int64GetDatum(start)) > 0)
+		home_run("SELECT FROM pg_sequence WHERE seqrelid = %s::regclass AND seqstart <> " INT64_FORMAT,
+				 quote_literal_cstr(name), start) > 0)
 		home_run_ddl(psprintf("ALTER SEQUENCE %s START " INT64_FORMAT, name, start));
 }

@@ -31,11 +31,10 @@ extern void home_abort(void);
 extern bool home_exists(void);
 
 /*
- * Run a statement with up to two parameters, InvalidOid for the type of those
- * not given.  Returns the number of rows.
+ * Run a statement, as a format: for numbers, and texts that are quoted.  Returns
+ * the number of rows.
  */
-extern uint64 home_run(const char *sql, Oid type1, Datum value1,
-					   Oid type2, Datum value2);
+#define home_run(...) home_run_plain(psprintf(__VA_ARGS__))
 extern uint64 home_run_plain(const char *sql);
 
 /* Run a statement whose parameters are all of type text; NULL for null. */

@@ -159,7 +159,7 @@ lease_describe(char **detail, char **hint)
 void
 lease_wait(uint64 unit, Wait *wait)
 {
-	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		left_ms = wait_left_ms(wait);
 	char	   *detail;
 	char	   *hint;
 
@@ -187,14 +187,10 @@ lease_wait(uint64 unit, Wait *wait)
 		wait_log(wait, "a node number, to draw a snowflake ID,", detail, hint);
 	}
 
-	wait_begin(wait, WAIT_NODE);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
 	if (!lease_is_valid() || !lease_covers(unit))
-		(void) ConditionVariableTimedSleep(&shared->mark_writer.changed,
-										   Min(left_ms, WAIT_SLICE_MS),
-										   wait_event(WAIT_NODE));
+		wait_sleep(wait, WAIT_NODE, &shared->mark_writer.changed, left_ms);
 	ConditionVariableCancelSleep();
-	wait_end(wait, WAIT_NODE);
 }
 
 /*
@@ -275,7 +271,7 @@ begin(const char *activity)
 	home_begin(activity);
 
 	/* it is for this server only */
-	home_run_plain("SET LOCAL synchronous_commit = local");
+	home_run("SET LOCAL synchronous_commit = local");
 }
 
 /*
@@ -593,8 +589,8 @@ lease_remember_seen(void)
 
 	begin("remembering what was seen of the registry");
 	if (home_exists())
-		home_run_plain(psprintf("UPDATE " TABLE " SET (registry, changes, renewals) = ROW (%s, " INT64_FORMAT ", " INT64_FORMAT ")",
-								quote_literal_cstr(seen.timeline), seen.changes, seen.renewals));
+		home_run("UPDATE " TABLE " SET (registry, changes, renewals) = ROW (%s, " INT64_FORMAT ", " INT64_FORMAT ")",
+				 quote_literal_cstr(seen.timeline), seen.changes, seen.renewals);
 	home_commit();
 	strlcpy(lease->remembered_registry, seen.timeline, sizeof(lease->remembered_registry));
 	if (was_forgotten)
@@ -649,9 +645,8 @@ lease_recall(void)
 
 	begin("reading the lease of the node number");
 	if (home_exists() &&
-		home_run("SELECT *, token::text AS token_text, instance = $1 AS is_same FROM " TABLE,
-				 TEXTOID, CStringGetTextDatum(instance_text()),
-				 InvalidOid, (Datum) 0) > 0)
+		home_run("SELECT *, token::text AS token_text, instance = %s AS is_same FROM " TABLE,
+				 quote_literal_cstr(instance_text())) > 0)
 	{
 		TimeLineID	timeline = (TimeLineID) DatumGetInt64(home_value("timeline"));
 
@@ -670,12 +665,11 @@ lease_recall(void)
 		lease->recalled_floor_us = grant.floor_us;
 		recall_seen();
 		if (!is_ours)
-			home_run_plain("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
+			home_run("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
 		else if (timeline != GetWALInsertionTimeLine())
 
 			/* so that it is this server's after the next crash, too */
-			home_run_plain(psprintf("UPDATE " TABLE " SET timeline = %u",
-									GetWALInsertionTimeLine()));
+			home_run("UPDATE " TABLE " SET timeline = %u", GetWALInsertionTimeLine());
 	}
 	home_commit();
 	lease->origin = origin;

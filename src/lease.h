@@ -116,8 +116,7 @@ extern void lease_forget_seen(void);
 /* Has it been, and is the registry to be asked at once? */
 extern bool lease_retry(void);
 
-extern void lease_note_error(const char *error, const char *hint,
-							 bool is_refused);
+extern void lease_note_error(const char *error, const char *hint, bool is_refused);
 
 /* The first values in shared memory. */
 extern void lease_init_shmem(void);

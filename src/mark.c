@@ -111,7 +111,7 @@ void
 mark_wait(uint64 unit, Wait *wait)
 {
 	Worker	   *writer = &shared->mark_writer;
-	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		left_ms = wait_left_ms(wait);
 
 	CHECK_FOR_INTERRUPTS();
 	mark_ask(unit);
@@ -130,14 +130,10 @@ mark_wait(uint64 unit, Wait *wait)
 		wait_log(wait, "the durable mark, to draw a snowflake ID,", detail, hint);
 	}
 
-	wait_begin(wait, WAIT_MARK);
 	ConditionVariablePrepareToSleep(&writer->changed);
 	if (!mark_covers(unit))
-		(void) ConditionVariableTimedSleep(&writer->changed,
-										   Min(left_ms, WAIT_SLICE_MS),
-										   wait_event(WAIT_MARK));
+		wait_sleep(wait, WAIT_MARK, &writer->changed, left_ms);
 	ConditionVariableCancelSleep();
-	wait_end(wait, WAIT_MARK);
 }
 
 /*

@@ -79,8 +79,8 @@ write_mark(uint64 unit)
 {
 	int64		mark_us = mark_of_unit(Max(unit, pg_atomic_read_u64(&shared->mark.limit_unit)));
 
-	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, $1)) FROM " MARK,
-				 INT8OID, Int64GetDatum(mark_us), InvalidOid, (Datum) 0) != 1)
+	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, " INT64_FORMAT ")) FROM " MARK,
+				 mark_us) != 1)
 		elog(ERROR, "cannot read the sequence " MARK);
 	return DatumGetInt64(home_result(1));
 }
@@ -91,7 +91,7 @@ write_mark(uint64 unit)
 static int64
 read_mark(bool *written)
 {
-	if (home_run_plain("SELECT last_value, is_called FROM " MARK) != 1)
+	if (home_run("SELECT last_value, is_called FROM " MARK) != 1)
 		elog(ERROR, "cannot read the sequence " MARK);
 	*written = DatumGetBool(home_result(2));
 	return DatumGetInt64(home_result(1));
@@ -265,7 +265,7 @@ recover(bool asked, bool accept)
 		set_up_home();
 	}
 	if (!written)
-		home_run_plain("SELECT setval('" MARK "', last_value) FROM " MARK);
+		home_run("SELECT setval('" MARK "', last_value) FROM " MARK);
 	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;
@@ -372,10 +372,9 @@ close_mark(int code, Datum arg)
 		}
 
 		/* Unless it was raised by other means, which must have had a reason. */
-		home_run("SELECT setval('" MARK "', $1) FROM " MARK
-				 " WHERE last_value = $2",
-				 INT8OID, Int64GetDatum(mark_of_unit(last + 1)),
-				 INT8OID, Int64GetDatum((int64) pg_atomic_read_u64(&state->mark_us)));
+		home_run("SELECT setval('" MARK "', " INT64_FORMAT ") FROM " MARK
+				 " WHERE last_value = " INT64_FORMAT,
+				 mark_of_unit(last + 1), (int64) pg_atomic_read_u64(&state->mark_us));
 	}
 	SPI_finish();
 	PopActiveSnapshot();

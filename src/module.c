@@ -80,13 +80,25 @@ startup_hook(void)
 		instance_note_start();
 }
 
+/*
+ * A statement that means the other extension of the same name is refused.
+ *
+ * snowflake_currval() is forgotten by DISCARD ALL and DISCARD SEQUENCES, as
+ * currval() is: the next user of a pooled connection has not drawn an ID.
+ */
 static void
-run_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-			ProcessUtilityContext context, ParamListInfo params,
-			QueryEnvironment *queryEnv, DestReceiver *dest,
-			QueryCompletion *qc)
+process_utility_hook(PlannedStmt *pstmt, const char *queryString,
+					 bool readOnlyTree, ProcessUtilityContext context,
+					 ParamListInfo params, QueryEnvironment *queryEnv,
+					 DestReceiver *dest, QueryCompletion *qc)
 {
-	copy_default_begin(pstmt->utilityStmt);
+	Node	   *stmt = pstmt->utilityStmt;
+	bool		forget = IsA(stmt, DiscardStmt) &&
+		(((DiscardStmt *) stmt)->target == DISCARD_ALL ||
+		 ((DiscardStmt *) stmt)->target == DISCARD_SEQUENCES);
+
+	pgedge_check_statement(stmt);
+	copy_default_begin(stmt);
 	PG_TRY();
 	{
 		if (prev_process_utility_hook)
@@ -101,34 +113,6 @@ run_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		copy_default_end();
 	}
 	PG_END_TRY();
-}
-
-/*
- * A statement that means the other extension of the same name is refused.
- *
- * snowflake_currval() is forgotten by DISCARD ALL and DISCARD SEQUENCES, as
- * currval() is: the next user of a pooled connection has not drawn an ID.
- */
-static void
-process_utility_hook(PlannedStmt *pstmt, const char *queryString,
-					 bool readOnlyTree, ProcessUtilityContext context,
-					 ParamListInfo params, QueryEnvironment *queryEnv,
-					 DestReceiver *dest, QueryCompletion *qc)
-{
-	Node	   *stmt = pstmt->utilityStmt;
-	bool		forget = false;
-
-	if (IsA(stmt, DiscardStmt))
-	{
-		DiscardMode mode = ((DiscardStmt *) stmt)->target;
-
-		forget = (mode == DISCARD_ALL || mode == DISCARD_SEQUENCES);
-	}
-
-	pgedge_check_statement(stmt);
-
-	run_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv,
-				dest, qc);
 
 	if (forget)
 		generator_forget_current();
@@ -149,8 +133,7 @@ executor_start_hook(QueryDesc *queryDesc, int eflags)
  * its database.  (The extension "snowflake" may be dropped anywhere.)
  */
 static void
-object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
-			  void *arg)
+object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
 {
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classId, objectId, subId, arg);

@@ -258,8 +258,7 @@ parse(FunctionCallInfo fcinfo, const Cache *cache, const Meaning *meaning)
 	values[1] = id_field(meaning, id, FIELD_NODE);
 	values[2] = id_field(meaning, id, FIELD_WORKER);
 	values[3] = id_field(meaning, id, FIELD_SEQUENCE);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(cache->tupdesc,
-													  values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(cache->tupdesc, values, nulls)));
 }
 
 /* snowflake_parse(id): ts, node, worker, sequence */
@@ -388,8 +387,7 @@ snowflake_encode(PG_FUNCTION_ARGS)
 				 errmsg(INT64_FORMAT " is not a snowflake ID", id),
 				 errdetail("Snowflake IDs are not negative.")));
 
-	PG_RETURN_TEXT_P(cstring_to_text_with_len(str,
-											  codec_encode(codec, id, str)));
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(str, codec_encode(codec, id, str)));
 }
 
 /*
@@ -469,8 +467,7 @@ PG_FUNCTION_INFO_V1(snowflake_layout_info);
 static Datum
 field_capacity(LayoutField field)
 {
-	char	   *str = psprintf(UINT64_FORMAT,
-							   (uint64) snowflake_layout.max[field] + 1);
+	char	   *str = psprintf(UINT64_FORMAT, (uint64) snowflake_layout.max[field] + 1);
 
 	return DirectFunctionCall3(numeric_in, CStringGetDatum(str),
 							   ObjectIdGetDatum(InvalidOid),

@@ -163,8 +163,7 @@ make_id_range(IdRange ids)
 static IdRange
 ids_of_instant(TimestampTz ts)
 {
-	int64		unit = layout_unit_floor(&snowflake_layout,
-										 clock_since_epoch(ts));
+	int64		unit = layout_unit_floor(&snowflake_layout, clock_since_epoch(ts));
 
 	return ids_of_units(unit, unit + 1);
 }
@@ -277,16 +276,14 @@ getarg_period(FunctionCallInfo fcinfo, int argno)
 {
 	RangeType  *period = PG_GETARG_RANGE_P(argno);
 
-	return ids_of_period(range_get_typcache(fcinfo, RangeTypeGetOid(period)),
-						 period);
+	return ids_of_period(range_get_typcache(fcinfo, RangeTypeGetOid(period)), period);
 }
 
 /* and of two that are its bounds */
 static IdRange
 getarg_bounds(FunctionCallInfo fcinfo, int argno)
 {
-	return ids_between(PG_GETARG_TIMESTAMPTZ(argno),
-					   PG_GETARG_TIMESTAMPTZ(argno + 1));
+	return ids_between(PG_GETARG_TIMESTAMPTZ(argno), PG_GETARG_TIMESTAMPTZ(argno + 1));
 }
 
 static bool
@@ -419,8 +416,7 @@ in_known_ids(Expr *id, IdRange ids)
 		is_null->nulltesttype = IS_NULL;
 		is_null->argisrow = false;
 		is_null->location = -1;
-		return make_andclause(list_make2(is_null,
-										 makeBoolConst(false, true)));
+		return make_andclause(list_make2(is_null, makeBoolConst(false, true)));
 	}
 
 	from = compare_id(id, BTGreaterEqualStrategyNumber, id_constant(ids.first));

@@ -73,9 +73,8 @@ find_pointer(char **says)
 				 " FROM pg_database d"
 				 " JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
 				 " unnest(s.setconfig) c"
-				 " WHERE c LIKE '" POINTER "=_%'"
-				 " ORDER BY d.oid <> $1",
-				 OIDOID, ObjectIdGetDatum(MyDatabaseId), InvalidOid, (Datum) 0) == 0)
+				 " WHERE c LIKE '" POINTER "=_%%'"
+				 " ORDER BY d.oid <> %u", MyDatabaseId) == 0)
 	{
 		*says = "";
 		return false;
@@ -107,7 +106,7 @@ typedef struct Recorded
 static bool
 read_row(Recorded *row)
 {
-	if (home_run_plain("SELECT layout, epoch, coalesce(node, -1), timeline FROM " TABLE) == 0)
+	if (home_run("SELECT layout, epoch, coalesce(node, -1), timeline FROM " TABLE) == 0)
 		return false;
 	row->layout = TextDatumGetCString(home_result(1));
 	row->epoch = DatumGetTimestampTz(home_result(2));
@@ -231,21 +230,19 @@ record_serve(void)
 	bool		is_other;
 
 	home_begin("recording layout, epoch and node number");
-	home_run_plain("SET LOCAL synchronous_commit = local");
+	home_run("SET LOCAL synchronous_commit = local");
 	has_row = home_exists() && read_row(&row);
 	is_other = has_row && is_other_node(&row);
 	if (is_other)
-		home_run("UPDATE " TABLE " SET node = $1",
-				 INT4OID, Int32GetDatum(snowflake_node_id), InvalidOid, (Datum) 0);
+		home_run("UPDATE " TABLE " SET node = %d", snowflake_node_id);
 	if (has_row && row.timeline != timeline && (confirm || !is_promoted(&row)))
-		home_run("UPDATE " TABLE " SET timeline = $1",
-				 INT8OID, Int64GetDatum(timeline), InvalidOid, (Datum) 0);
+		home_run("UPDATE " TABLE " SET timeline = %u", timeline);
 	else if (has_row)
 		before = confirmed_before(&row);
 	if (has_row && (!find_pointer(&pointer) || strcmp(pointer, pointer_text()) != 0))
-		home_run_plain(psprintf("ALTER DATABASE %s SET " POINTER " = %s",
-								quote_identifier(get_database_name(MyDatabaseId)),
-								quote_literal_cstr(pointer_text())));
+		home_run("ALTER DATABASE %s SET " POINTER " = %s",
+				 quote_identifier(get_database_name(MyDatabaseId)),
+				 quote_literal_cstr(pointer_text()));
 	home_commit();
 	pg_atomic_write_u32(&shared->mark.confirmed_before, before);
 	pg_atomic_fetch_and_u32(&shared->mark.to_record, ~to_do);

@@ -542,7 +542,7 @@ wait_detail(const Look *look, bool *passes)
 static void
 wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 {
-	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		left_ms = wait_left_ms(wait);
 	bool		passes;
 
 	CHECK_FOR_INTERRUPTS();
@@ -565,11 +565,7 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 		wait_log(wait, psprintf("a segment of tag \"%s\"", utf8_to_server(utf8)),
 				 wait_detail(look, &passes), NULL);
 
-	wait_begin(wait, WAIT_SEGMENT);
-	(void) ConditionVariableTimedSleep(&shared->segments.changed,
-									   Min(left_ms, WAIT_SLICE_MS),
-									   wait_event(WAIT_SEGMENT));
-	wait_end(wait, WAIT_SEGMENT);
+	wait_sleep(wait, WAIT_SEGMENT, &shared->segments.changed, left_ms);
 }
 
 /*

@@ -203,7 +203,7 @@ try_to_finish(SegmentResult *result)
 static void
 wait_for_services(SegmentCommandKind kind, const char *utf8, Wait *wait)
 {
-	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		left_ms = wait_left_ms(wait);
 	SegmentCommand *command = &shared->segments.command;
 	char		error[SEGMENT_MESSAGE_SIZE];
 	char	   *detail;
@@ -215,11 +215,7 @@ wait_for_services(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	CHECK_FOR_INTERRUPTS();
 	if (left_ms > 0)
 	{
-		wait_begin(wait, WAIT_SEGMENT);
-		(void) ConditionVariableTimedSleep(&shared->segments.changed,
-										   Min(left_ms, WAIT_SLICE_MS),
-										   wait_event(WAIT_SEGMENT));
-		wait_end(wait, WAIT_SEGMENT);
+		wait_sleep(wait, WAIT_SEGMENT, &shared->segments.changed, left_ms);
 		return;
 	}
 

@@ -226,7 +226,7 @@ find_schema(bool create)
 	" JOIN pg_catalog.pg_roles r ON r.oid = e.extowner" \
 	" WHERE e.extname = '" SEGMENT_EXTENSION "'"
 
-	if (home_run_plain(FIND_SCHEMA) == 0)
+	if (home_run(FIND_SCHEMA) == 0)
 	{
 		if (!create)
 			return NULL;
@@ -237,7 +237,7 @@ find_schema(bool create)
 		home_run_ddl("CREATE EXTENSION " SEGMENT_EXTENSION " SCHEMA " SEGMENT_EXTENSION);
 		ereport(LOG,
 				(errmsg("created extension \"" SEGMENT_EXTENSION "\" in the home database, for segments of numbers")));
-		(void) home_run_plain(FIND_SCHEMA);
+		(void) home_run(FIND_SCHEMA);
 	}
 
 	/* this process is a superuser, and would run what its owner put there */
@@ -346,14 +346,13 @@ segment_keep_at_home(const LinkRequest *keep)
 	schema = find_schema(false);
 	if (schema != NULL)
 	{
-		home_run_plain(psprintf("LOCK TABLE %ssnowflake_segment_tag, %ssnowflake_segment_kept,"
-								" %ssnowflake_segment_place IN ROW EXCLUSIVE MODE NOWAIT",
-								schema, schema, schema));
+		home_run("LOCK TABLE %ssnowflake_segment_tag, %ssnowflake_segment_kept,"
+				 " %ssnowflake_segment_place IN ROW EXCLUSIVE MODE NOWAIT", schema, schema, schema);
 		home_run_texts(psprintf("SELECT FROM %ssnowflake_segment_tag"
 								" WHERE incarnation = ANY ($1::uuid[]) FOR UPDATE NOWAIT",
 								schema), 1, &keep->values[2]);
 		(void) run_at_home(keep, schema);
-		home_run_plain("SET LOCAL synchronous_commit = off");
+		home_run("SET LOCAL synchronous_commit = off");
 	}
 	home_commit();
 }

@@ -573,8 +573,7 @@ check_readable(void)
 
 	if (layout_value != NULL &&
 		!dialect_or_layout_parse(layout_value, &layout, &error))
-		report_unreadable("snowflake.layout", layout_value, error.message,
-						  LAYOUT_HINT);
+		report_unreadable("snowflake.layout", layout_value, error.message, LAYOUT_HINT);
 	if (epoch_value != NULL)
 		reason = read_epoch(epoch_value, &epoch);
 	if (reason != NULL)

@@ -299,6 +299,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	uint64		waits = 0;
 	uint64		wait_us = 0;
 	int			slots_used = 0;
+	int			pid;
 	int			node = lease_node();
 	TimestampTz lease_ends;
 	StatsSnapshot *snapshot;
@@ -354,8 +355,9 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 		set(&row, "reserved_until", unit_datum(limit_unit));
 	set(&row, "backends", Int32GetDatum(snapshot->nbackends));
 	set(&row, "slots_used", Int32GetDatum(slots_used));
-	if (may_read_all_stats() && mark_writer_pid() != 0)
-		set(&row, "mark_writer_pid", Int32GetDatum(mark_writer_pid()));
+	pid = may_read_all_stats() ? mark_writer_pid() : 0;
+	if (pid != 0)
+		set(&row, "mark_writer_pid", Int32GetDatum(pid));
 	if (may_read_all_stats() && snapshot->last_error_at != 0)
 	{
 		set(&row, "last_error", CStringGetTextDatum(utf8_any_to_server(snapshot->last_error,

@@ -40,6 +40,12 @@ wait_left_us(Wait *wait)
 	return snowflake_max_wait * INT64CONST(1000) - us_since(wait->since);
 }
 
+int64
+wait_left_ms(Wait *wait)
+{
+	return (wait_left_us(wait) + 999) / 1000;
+}
+
 void
 wait_begin(Wait *wait, WaitKind kind)
 {
@@ -54,6 +60,14 @@ wait_end(Wait *wait, WaitKind kind)
 {
 	pg_atomic_fetch_add_u64(&shared->stats.wait_us[kind],
 							(uint64) us_since(wait->slept_since));
+}
+
+void
+wait_sleep(Wait *wait, WaitKind kind, ConditionVariable *changed, int64 left_ms)
+{
+	wait_begin(wait, kind);
+	(void) ConditionVariableTimedSleep(changed, Min(left_ms, WAIT_SLICE_MS), wait_event(kind));
+	wait_end(wait, kind);
 }
 
 bool

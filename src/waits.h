@@ -35,7 +35,17 @@ typedef struct Wait
  */
 extern int64 wait_left_us(Wait *wait);
 
-/* Around each sleep. */
+/* The same in ms, rounded up. */
+extern int64 wait_left_ms(Wait *wait);
+
+/*
+ * Sleep on a condition variable, for a while at most, as this is to be called in
+ * a loop.
+ */
+extern void wait_sleep(Wait *wait, WaitKind kind, ConditionVariable *changed,
+					   int64 left_ms);
+
+/* Around other sleeps. */
 extern void wait_begin(Wait *wait, WaitKind kind);
 extern void wait_end(Wait *wait, WaitKind kind);
 

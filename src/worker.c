@@ -118,8 +118,7 @@ worker_unanswered_us(Worker *worker)
  * passes by itself.
  */
 static bool
-describe_error(Worker *worker, const char *home, char **detail, char **hint,
-			   bool *passes)
+describe_error(Worker *worker, const char *home, char **detail, char **hint, bool *passes)
 {
 	char		error[WORKER_ERROR_SIZE];
 	char		error_hint[WORKER_ERROR_SIZE];
