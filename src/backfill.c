@@ -5,8 +5,8 @@
  *
  * History is loaded in any order, so the one word that a slot of the live
  * generator has is of no use here: each time unit needs a counter of its own.
- * To keep those of all time durable would be a row for each ID.  So the past is
- * divided into stretches of 2^STRETCH_BITS units (70 minutes, in
+ * To keep those of all time durable would be a row for each ID.  So the past
+ * is divided into stretches of 2^STRETCH_BITS units (70 minutes, in
  * milliseconds), and
  *
  *	- the home database keeps one number a stretch: sequence numbers below it
@@ -14,9 +14,10 @@
  *	- shared memory keeps the counters of the units.  They begin at what that
  *	  number was when the stretch was first asked for, and end at what it is.
  *
- * When the counter of a unit has come to the end, the session asks the services.
- * They raise the number by as much as there was before, commit, with the
- * synchronous standbys if there are any, and only then publish the new end.  So
+ * When the counter of a unit has come to the end, the session asks the
+ * services.  They raise the number by as much as there was before, commit,
+ * with the synchronous standbys if there are any, and only then publish the
+ * new end.  So
  *
  *		every number issued in a stretch < its end <= its durable number.
  *
@@ -32,8 +33,9 @@
  * their unit would otherwise all end in the same bits, and id % n would put
  * them on one shard.
  *
- * Locking: everything shared is under shared->backfill.lock, held for a look-up
- * in the tables, or to clear them; nothing that can fail is done under it.
+ * Locking: everything shared is under shared->backfill.lock, held for a
+ * look-up in the tables, or to clear them; nothing that can fail is done under
+ * it.
  *
  *-------------------------------------------------------------------------
  */
@@ -196,8 +198,8 @@ attach(void)
  */
 
 /*
- * Ask the services for more numbers of a stretch.  When there are too many that
- * ask, try again later: they are served all at once.
+ * Ask the services for more numbers of a stretch.  When there are too many
+ * that ask, try again later: they are served all at once.
  */
 static void
 request(uint64 stretch, uint64 count)
@@ -276,8 +278,8 @@ count_up(uint64 unit, uint64 *counter)
 }
 
 /*
- * The services write nothing before it is known that layout and epoch are those
- * that the mark is of.
+ * The services write nothing before it is known that layout and epoch are
+ * those that the mark is of.
  */
 static void
 require_open_mark(instr_time since)
@@ -345,7 +347,8 @@ is_advanced(uint64 number)
 }
 
 /*
- * What failed, or was cancelled or terminated, is not to be done later.
+ * Where the session fails, or is cancelled, its request must not be carried
+ * out later.
  */
 static void
 take_back_advance(int code, Datum number)
@@ -399,8 +402,8 @@ read_used(int64 stretch)
 
 /*
  * Raise it.  The largest of all is also a setting of the home database, where
- * a dump of any database finds it.  It is raised together with the number, as a
- * dump that is made in between would carry too small a one.
+ * a dump of any database finds it.  It is raised together with the number, as
+ * a dump that is made in between would carry too small a one.
  */
 static void
 write_used(int64 stretch, uint64 used)
@@ -429,8 +432,8 @@ write_used(int64 stretch, uint64 used)
 
 /*
  * Where that setting says more than the table, here or in another database,
- * the table has been lost: with its extension, by itself, by a change of the home
- * database, or in a dump.  Then no stretch may have what is below.
+ * the table has been lost: with its extension, by itself, by a change of the
+ * home database, or in a dump.  Then no stretch may have what is below.
  */
 static void
 make_good(void)

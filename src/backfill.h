@@ -25,8 +25,8 @@ extern int64 backfill_draw(uint64 unit);
 extern void backfill_advance(uint64 number);
 
 /*
- * For the services: is something asked for, do it, and forget it after that has
- * failed.  Sessions that still wait ask again.
+ * For the services: is something asked for, do it, and forget it after that
+ * has failed.  Sessions that still wait ask again.
  */
 extern bool backfill_is_asked(void);
 extern void backfill_serve(void);

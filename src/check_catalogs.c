@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * check_catalogs.c
- *		snowflake_check(): what the catalogs say of the extension, of the record beside
- *		the durable mark, of replication, and of other extensions.
+ *		snowflake_check(): what the catalogs say of the extension, of the
+ *		record beside the durable mark, of replication, and of other
+ *		extensions.
  *
  * They are asked with the rights of the caller.  Locking: that of the queries.
  *

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * check_standby.h
- *		snowflake_check() on a standby: what would happen if it was promoted now.
+ *		snowflake_check() on a standby: what would happen if it was promoted
+ *		now.
  *
  *-------------------------------------------------------------------------
  */

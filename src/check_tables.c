@@ -13,8 +13,9 @@
  * on other indexes, and may run functions that the table's owner has put
  * there, with the rights of the caller.
  *
- * Locking: ACCESS SHARE on one table and its index at a time, given back at
- * once.  It does not wait: behind a lock that is waited for, all others wait.
+ * Locking: ACCESS SHARE on one table and its index at a time, released at
+ * once.  It does not wait for a lock, as all other sessions would queue up
+ * behind it.
  *
  *-------------------------------------------------------------------------
  */
@@ -140,9 +141,9 @@ join(List *names)
  * domains.  Those that come from a parent's are found by way of the parent.
  * Returns the number of columns.
  *
- * The planner takes the parts of the query for a row or two, whatever they are.
- * So they are not joined with each other, which it would do by nested loops: a
- * row looks up catalogs, or the hash table that a NOT IN makes.
+ * The planner takes the parts of the query for a row or two, whatever they
+ * are.  So they are not joined with each other, which it would do by nested
+ * loops: a row looks up catalogs, or the hash table that a NOT IN makes.
  */
 static int
 find_columns(CheckState *state, Findings *findings, Column **columns)

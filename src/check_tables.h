@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * check_tables.h
- *		snowflake_check(): the columns that draw IDs by default, and the IDs in them.
+ *		snowflake_check(): the columns that draw IDs by default, and the IDs in
+ *		them.
  *
  *-------------------------------------------------------------------------
  */

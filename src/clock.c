@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * clock.c
- *		The clocks that there are to choose from, time since the epoch, and the end of
- *		it; log lines that come once a minute; and steps of the server's clock.
+ *		The clocks that there are to choose from, time since the epoch, and the
+ *		end of it; log lines that come once a minute; and steps of the server's
+ *		clock.
  *
  * "system" is the wall clock, whatever it does.  The others read it once, when
  * shared memory is made: at server start, and after a crash of a backend.
@@ -17,12 +18,12 @@
  * That no ID comes twice does not depend on any of them.
  *
  * Steps of the server's clock are seen by the steady clock.  Both go on at the
- * same rate, slewing included.  So the difference changes when the clock is set,
- * and only then.
+ * same rate, slewing included.  So the difference changes when the clock is
+ * set, and only then.
  *
- * A failure often hits all backends at once, again and again until somebody mends
- * the cause.  So that this does not fill the log, one backend says it, once a
- * minute.  Of two backends at the same moment one wins.
+ * A failure often hits all backends at once, again and again until somebody
+ * mends the cause.  So that this does not fill the log, one backend says it,
+ * once a minute.  Of two backends at the same moment one wins.
  *
  * Locking: none, see shmem.h.
  *
@@ -295,7 +296,7 @@ clock_watch_steps(void)
 	uint64		seen = pg_atomic_read_u64(offset_seen);
 	int64		offset;
 
-	/* something may come between these two, so look again before saying so */
+	/* time may pass between these two readings, so measure before saying so */
 	offset = GetCurrentTimestamp() - clock_read_steady();
 	if (likely(llabs(offset - (int64) seen) < MIN_STEP_US))
 		return;

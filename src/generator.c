@@ -27,10 +27,10 @@
  *	5. then it waits for the clock, up to max_wait; then it errors.
  *
  * A clock that was set back is the same case for all backends.  What counts is
- * the latest time unit that any of them has gone to (shared->latest_unit): with that
- * further ahead than max_drift, nobody draws.  It is raised before an ID is
- * taken there, and looked at before one is taken anywhere: so no ID has a time
- * more than max_drift below that of one that was drawn before.
+ * the latest time unit that any of them has gone to (shared->latest_unit):
+ * with that further ahead than max_drift, nobody draws.  It is raised before
+ * an ID is taken there, and looked at before one is taken anywhere: so no ID
+ * has a time more than max_drift below that of one that was drawn before.
  *
  * The clock is one of several (clock.c).  With the logical one, all backends
  * draw in that latest time unit, and the clock that 4. and 5. mean is the
@@ -42,10 +42,10 @@
  * as it was when the server started, so that needs no test here.
  *
  * The IDs that one backend draws strictly increase: it goes on at its last
- * time unit or later, and within a time unit at its last slot or higher,
- * where the word is above everything drawn there before.  This needs the
- * worker field between time and sequence.  With other layouts the backend does
- * not hop, and changes slots only between time units, or never where the worker
+ * time unit or later, and within a time unit at its last slot or higher, where
+ * the word is above everything drawn there before.  This needs the worker
+ * field between time and sequence.  With other layouts the backend does not
+ * hop, and changes slots only between time units, or never where the worker
  * field is above the time.
  *
  * Locking: none on the way to an ID.  The table of who has which slot is under
@@ -78,8 +78,8 @@
 /*
  * A backend goes to its own slot when it has lost more swaps than this in a
  * millisecond, and stays there for so long.  Backends that insert rows lose
- * fewer, and what they lose is time well spent: some 0.1 us a swap.  Those that
- * only draw lose them within microseconds.
+ * fewer, and what they lose is time well spent: some 0.1 us a swap.  Those
+ * that only draw lose them within microseconds.
  */
 #define SWAPS_LOST		4
 #define AWAY_US			(64 * INT64CONST(1000))
@@ -125,20 +125,20 @@ static GeneratorState my = {
  * Slots
  *
  * A backend is given a slot when it first draws an ID and keeps it until it
- * exits.  It is for when it is busy; the shared slot is given to nobody, unless
- * there is no other.  With more backends than slots, several have the same:
- * nothing but speed depends on that, since every ID is taken by
+ * exits.  It is for when it is busy; the shared slot is given to nobody,
+ * unless there is no other.  With more backends than slots, several have the
+ * same:  nothing but speed depends on that, since every ID is taken by
  * compare-and-swap.
  */
 
 /*
  * The i-th slot to try.
  *
- * A busy backend goes on into the slots above its own (generator.c), so first
+ * A busy backend goes on into the slots above its own (it hops), so first
  * come those with the most room before the next one given out: for 31 slots
  * the shared one, 16, 8, 24, 4, ...  That is i with its bits reversed.  There
- * are as many slots as worker numbers, a power of 2, or one less; that one would
- * be last.
+ * are as many slots as worker numbers, a power of 2, or one less; that one
+ * would be last.
  */
 static int
 slot_by_preference(int i)
@@ -414,7 +414,7 @@ first_slot(uint64 time)
 	if (my.can_share && time >= my.away_until)
 		my.start = SHARED_SLOT;
 
-	/* back to the own slot once that is enough, see next_to_try() */
+	/* next_to_try() may have begun lower: back up once that is enough */
 	else if (my.slot == my.start ||
 			 my.slot - my.start < my.nslots - 1 - my.own)
 		my.start = my.own;
@@ -432,7 +432,7 @@ leave_shared_slot(void)
 }
 
 /*
- * Another backend was faster, so many times.
+ * This backend has lost so many compare-and-swaps to others.
  */
 static pg_noinline void
 note_swaps_lost(uint32 count)
@@ -444,7 +444,10 @@ note_swaps_lost(uint32 count)
 		return;
 	leave_shared_slot();
 
-	/* a leased number that is another one by now has nothing left in the unit */
+	/*
+	 * If another number was leased meanwhile, take() finds nothing left in
+	 * this unit.
+	 */
 	if (my.can_hop && my.slot < my.own)
 		move_to(my.own, my.time);
 }
@@ -556,7 +559,8 @@ next_to_try(uint64 *time, int *slot)
 }
 
 /*
- * Is it the next unused time unit that was given up at the start?
+ * Is this unit the floor?  Those below were given up when the server was
+ * started, or by snowflake_advance().
  */
 static bool
 is_floor(uint64 time)
@@ -576,7 +580,7 @@ why_wait_for(uint64 time, TimestampTz now)
 }
 
 /*
- * What there is to say of it, for a DETAIL.
+ * Why the backend waits, for a DETAIL.
  */
 static char *
 wait_detail(uint64 time, TimestampTz now)
@@ -594,7 +598,7 @@ wait_detail(uint64 time, TimestampTz now)
 }
 
 /*
- * And for a HINT.
+ * What to do about it, for a HINT.
  */
 static const char *
 wait_hint(WaitKind why)
@@ -808,14 +812,14 @@ generator_stay_below(int nslots)
 	if (nslots >= my.nslots)
 		return;
 
-	/* own slots are shared where there are more backends than slots, too */
+	/* several backends may get the same own slot, as with many backends */
 	my.nslots = nslots;
 	if (my.own >= nslots)
 		my.own = nslots == 1 ? 0 : 1 + my.own % (nslots - 1);
 	my.start = my.own;
 	if (my.slot >= nslots)
 	{
-		/* to go down takes a new time unit, even one ahead of the clock */
+		/* only a new time unit allows a lower slot, even one ahead of the clock */
 		my.time++;
 		my.slot = first_slot(my.time);
 		my.unit_start = PG_INT64_MAX;

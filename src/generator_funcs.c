@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * generator_funcs.c
- *		The SQL functions that make IDs: the next one, and those for a given time.
+ *		The SQL functions that make IDs: the next one, and those for a given
+ *		time.
  *
  * snowflake_nextval() and snowflake_currval() ask generator.c, where an ID is
  * made.  snowflake_compose() and snowflake_id() only compute, by the settings.
@@ -9,14 +10,14 @@
  *
  * COPY FROM writes rows in groups, which takes less time and WAL, unless a
  * default is volatile: such a function might read the table that is being
- * filled, and would miss the rows that are not written yet.  The server makes an
- * exception for nextval(), which reads no table, but it cannot know that of a
- * function of an extension.
+ * filled, and would miss the rows that are not written yet.  The server makes
+ * an exception for nextval(), which reads no table, but it cannot know that of
+ * a function of an extension.
  *
- * snowflake_nextval() does not read a table either.  So while COPY FROM prepares
- * its defaults, planner support puts snowflake_copy_nextval() in its place: the
- * same function, labelled STABLE.  COPY evaluates defaults once a row, whatever
- * their labels.
+ * snowflake_nextval() does not read a table either.  So while COPY FROM
+ * prepares its defaults, planner support puts snowflake_copy_nextval() in its
+ * place: the same function, labelled STABLE.  COPY evaluates defaults once a
+ * row, whatever their labels.
  *
  * A plan or an ALTER TABLE ... ADD COLUMN would evaluate it once for all rows.
  * So nothing else may get it:

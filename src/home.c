@@ -1,34 +1,34 @@
 /*-------------------------------------------------------------------------
  *
  * home.c
- *		Transactions of the background workers in the home database, and what keeps
- *		logical replication away from what is there.
+ *		Transactions of the background workers in the home database, and what
+ *		keeps logical replication away from what is there.
  *
  * Whoever owns that database, or may set something for it or for all roles,
  * must not be able to change what the statements of these workers mean, nor to
- * hold one up.  So the settings that could are overridden, and each statement has a
- * bound.  A commit has none, as it may wait for synchronous standbys, and one
- * whose wait was cancelled looks like any other.
+ * hold one up.  So the settings that could are overridden, and each statement
+ * has a bound.  A commit has none, as it may wait for synchronous standbys,
+ * and one whose wait was cancelled looks like any other.
  *
- * What the tables there hold is about this server alone.  A publication FOR ALL
- * TABLES sends it to subscribers nevertheless, where it would take the place of
- * theirs: numbers that were used would count as unused.  So each table has two
- * triggers with one function:
+ * What the tables there hold is about this server alone.  A publication FOR
+ * ALL TABLES sends it to subscribers nevertheless, where it would take the
+ * place of theirs: numbers that were used would count as unused.  So each
+ * table has two triggers with one function:
  *
  * 	discard_replicated	BEFORE INSERT OR UPDATE OR DELETE, for each row
  * 	refuse_truncate		BEFORE TRUNCATE, for each statement
  *
  * The first one fires in replicas, that is, where session_replication_role is
- * "replica".  But that can also be set by hand, for a background worker too; and
- * ALTER TABLE ENABLE TRIGGER ALL, as pg_restore has it, lets the trigger fire in
- * all sessions.  So the function looks for itself who writes.
+ * "replica".  But that can also be set by hand, for a background worker too;
+ * and ALTER TABLE ENABLE TRIGGER ALL, as pg_restore has it, lets the trigger
+ * fire in all sessions.  So the function looks for itself who writes.
  *
  * A trigger cannot discard a TRUNCATE.  So that none is sent, the second
  * trigger fires always.
  *
- * The tables of snowflake_home have them from its script, and the home database
- * may have a subscription before it has anything else of ours.  Those of
- * snowflake_segments get them here.
+ * The tables of snowflake_home have them from its script, and the home
+ * database may have a subscription before it has anything else of ours.  Those
+ * of snowflake_segments get them here.
  *
  * The mark is a sequence, which can be published from PostgreSQL 19 on, and
  * has no triggers.  But a subscription refuses to write a sequence whose
@@ -121,8 +121,9 @@ override_settings(void)
 /*
  * Between transactions: nothing to do, for pg_stat_activity and ps.
  *
- * The wait for a lock or a standby may have reset the latch, so whoever asked
- * for something meanwhile would be slept over.  So look again.
+ * The wait for a lock or a standby may have reset the latch.  Then this
+ * process would sleep although something was asked meanwhile.  So it looks
+ * once more.
  */
 static void
 idle(void)
@@ -137,8 +138,8 @@ void
 home_connect(void)
 {
 	/*
-	 * One that the database's has no conversion to would end the process.  No
-	 * client reads what is said here.
+	 * An encoding that the database's cannot be converted to would end the
+	 * process.  No client reads what this process says.
 	 */
 	SetConfigOption("client_encoding", "SQL_ASCII", PGC_SUSET, PGC_S_OVERRIDE);
 
@@ -150,8 +151,8 @@ home_connect(void)
 }
 
 /*
- * Both timeouts come as a SIGINT, like a request to cancel.  It is ignored
- * from here on, and what came before does not count.
+ * A timeout comes as a SIGINT, like a request to cancel.  From here on it is
+ * ignored, and one that came already is forgotten.
  */
 static void
 end_bound(void)

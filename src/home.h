@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * home.h
- *		Transactions of the background workers in the home database, and what keeps
- *		logical replication away from what is there.
+ *		Transactions of the background workers in the home database, and what
+ *		keeps logical replication away from what is there.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,8 +31,8 @@ extern void home_abort(void);
 extern bool home_exists(void);
 
 /*
- * Run a statement, as a format: for numbers, and texts that are quoted.  Returns
- * the number of rows.
+ * Run a statement, as a format: for numbers, and texts that are quoted.
+ * Returns the number of rows.
  */
 #define home_run(...) home_run_plain(psprintf(__VA_ARGS__))
 extern uint64 home_run_plain(const char *sql);
@@ -44,8 +44,8 @@ extern uint64 home_run_texts(const char *sql, int nparams, const char *const *va
 extern void home_run_ddl(const char *sql);
 
 /*
- * A column of the first row, by its number from 1 or by its name; an ERROR when
- * it is null.
+ * A column of the first row, by its number from 1 or by its name; an ERROR
+ * when it is null.
  */
 extern Datum home_result(int column);
 extern Datum home_value(const char *column);

@@ -7,20 +7,20 @@
  * mark: IDs with this number may be issued only at times below.  lease_fetch.c
  * gets both from the registry; here is what they mean to this server.
  *
- * There are two fences.  Past the deadline nothing is issued.  And nothing is
- * issued at or above the mark, while whoever gets the number later issues
- * nothing below it (its floor).  The second alone keeps IDs unique, also when a
- * backend sleeps for an hour between looking at the deadline and taking an
- * ID, or a clock is wrong.
+ * There are two fences.  Past the deadline this server issues nothing.  And it
+ * issues nothing at or above the mark, while the server that gets the number
+ * next issues nothing below that mark (its floor).  The second fence alone
+ * keeps IDs unique, even if a backend sleeps for an hour between looking at
+ * the deadline and taking an ID, or if a clock is wrong.
  *
- * The published limit (mark.c) is below the mark, so backends that look at
- * that look at the mark too.  They read the limit first and the number then.
- * When the number changes,
+ * The published limit (mark.c) is never above the mark.  So a backend that
+ * obeys the limit obeys the mark.  Backends read the limit first and then the
+ * number.  When the number changes,
  *
  *	1. the services remember it with its floor in the home database, and commit;
  *	2. they offer it to the mark writer, which raises the words to the limit so
- *	   far, and to the floor: of what could be issued with the old number,
- *	   nothing is left;
+ *	   far, and to the floor: then no ID with the old number can be issued any
+ *	   more;
  *	3. the mark writer publishes the number with its floor and mark, and after
  *	   it a limit for it;
  *	4. when it has taken the offer, the services set the new deadline.
@@ -29,11 +29,13 @@
  * number and a time below.
  *
  * The lease is remembered in the home database, so that a restart can go on
- * with it while the registry is away: if it is the same boot of the same
- * machine, since only then the deadline means something, and the same data
- * directory, as a copy of it must not go on with the number of the original.
- * So is what was seen of the registry, by which the server tells one that it was
- * promoted in place of, and the registry whether it has lost something.
+ * with it while the registry is away.  It must be the same boot of the same
+ * machine, as the deadline means nothing on another.  And it must be the same
+ * data directory, as a copy must not go on with the number of the original.
+ *
+ * What this server has seen of the registry is remembered too.  By it the
+ * server recognizes an old primary of the registry, in whose place another one
+ * was promoted; and the registry learns whether it has lost something.
  *
  * Locking: see shmem.h.
  *
@@ -67,8 +69,8 @@
 
 /*
  * Of the number that is offered to the mark writer: the deadline once it is
- * taken, 0 for none; and the number so far, for the log.  Not in shared memory,
- * as the next process could not tell whether the offer was made.
+ * taken, 0 for none; and the number so far, for the log.  Not in shared
+ * memory, as the next process could not tell whether the offer was made.
  */
 static struct
 {
@@ -224,10 +226,10 @@ lease_held(const char **token)
 }
 
 /*
- * What the registry knows this server by after a restart: it gives the number
- * back to the same instance.  For what has lost something, and so may not go on
- * with the number of before, it must be another: the timeline of when the
- * server began to be known by this.
+ * By this text the registry knows the server again after a restart, and gives
+ * it the same number.  A server that has lost something may not go on with
+ * that number, so its text must be another one.  The timeline in it, of when
+ * this server first had that text, sees to that.
  */
 const char *
 lease_instance(void)
@@ -362,7 +364,7 @@ lease_remember(void)
 }
 
 /*
- * Need not succeed, so it waits for no lock.
+ * It need not succeed, so it waits for no lock.
  */
 void
 lease_remember_at_exit(void)
@@ -387,8 +389,8 @@ lease_remember_at_exit(void)
 }
 
 /*
- * Is a number offered to the mark writer that it has not taken yet?  Where not,
- * number, floor and mark stay until one is.
+ * Is a number offered to the mark writer that it has not taken yet?  Where
+ * not, number, floor and mark stay until one is.
  */
 bool
 lease_is_offered(void)
@@ -539,8 +541,8 @@ lease_note_seen(const char *timeline, int64 changes, int64 renewals)
 }
 
 /*
- * What is remembered of it is written over by the services, after the next
- * answer.  After a crash before that, this is to be called again.
+ * The services overwrite what is remembered of it in the home database after
+ * the next answer.  If the server crashes before that, call this again.
  */
 void
 lease_forget_seen(void)
@@ -570,8 +572,9 @@ lease_retry(void)
 }
 
 /*
- * With or without a lease: where the registry is on another timeline, or what
- * was seen of it was forgotten.  The rest is remembered with the lease.
+ * With or without a lease: when the registry is on another timeline, or a
+ * session had this server forget what it had seen.  All else is remembered
+ * with the lease.
  */
 void
 lease_remember_seen(void)
@@ -624,13 +627,15 @@ recall_seen(void)
 }
 
 /*
- * At start: go on with what is remembered, if it is of this boot of this
- * machine, in this data directory, which has lost nothing since, fits the
- * layout, which may be another one by now, and there is time left.  Else the
- * registry may still know this server by its token of then.
+ * At start: go on with the lease that is remembered.  Only if it is of this
+ * boot of this machine and of this data directory, which has lost nothing
+ * since; if the number fits the layout, which may have changed; and if there
+ * is time left.  Else the registry may still know this server by the token
+ * that it had then.
  *
- * What is not of this instance must not be taken for it later on, when the
- * timeline of now is one on which the server was a primary.
+ * A row of another instance is marked as such.  Otherwise this server could
+ * take it for its own at a later start, when its timeline is one on which it
+ * was a primary.
  */
 void
 lease_recall(void)

@@ -47,8 +47,9 @@ extern bool lease_is_valid(void);
 extern bool lease_covers(uint64 unit);
 
 /*
- * Sleep until IDs may be issued at a time, or for a while.  Can be interrupted.
- * Raises an ERROR with the reason when there is no time left to wait.
+ * Sleep until IDs may be issued at a time, or for a while.  Can be
+ * interrupted.  Raises an ERROR with the reason when there is no time left to
+ * wait.
  */
 extern void lease_wait(uint64 unit, Wait *wait);
 

@@ -4,8 +4,8 @@
  *		Asking the registry for a node number, again and again.
  *
  * The registry is a database with the extension, whose snowflake_lease_node()
- * gives and renews numbers.  It is asked every RENEW_MS, over a link of its own
- * (registry_link.c).  What it answers goes to lease.c.
+ * gives and renews numbers.  It is asked every RENEW_MS, over a link of its
+ * own (registry_link.c).  What it answers goes to lease.c.
  *
  * The state is the process's own.  The next one begins anew, with the same
  * token.
@@ -82,8 +82,8 @@ static struct
 }			registry;
 
 /*
- * At once on a new connection, else some time after the last answer.  Not while
- * it is not known which number this server has.
+ * At once on a new connection, else some time after the last answer.  Not
+ * while it is not known which number this server has.
  */
 static int64
 due(void)

@@ -137,7 +137,8 @@ mark_wait(uint64 unit, Wait *wait)
 }
 
 /*
- * What failed, or was cancelled or terminated, is not to be done later.
+ * Where the session fails, or is cancelled, its request must not be carried
+ * out later.
  */
 static void
 take_back_advance(int code, Datum floor_unit)

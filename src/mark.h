@@ -24,8 +24,8 @@
  */
 
 /*
- * May IDs be issued in this time unit?  Once "yes", the answer stays for as long
- * as shared memory lives, but for a shutdown, which closes the words.
+ * May IDs be issued in this time unit?  Once "yes", the answer stays for as
+ * long as shared memory lives, but for a shutdown, which closes the words.
  */
 static inline bool
 mark_covers(uint64 unit)

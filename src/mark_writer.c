@@ -3,11 +3,11 @@
  * mark_writer.c
  *		The background worker that alone writes the durable mark.
  *
- * See mark.c for what the mark is.  This process reads it, raises it, publishes
- * it, and closes it when the server stops, and does nothing else: whatever
- * other durable state there is, is the services' (services.c), which may fail,
- * wait or hang with no harm to this.  Of the lease it takes over what is
- * offered in shared memory.
+ * See mark.c for what the mark is.  This process reads it, raises it,
+ * publishes it, and closes it when the server stops, and does nothing else:
+ * whatever other durable state there is, is the services' (services.c), which
+ * may fail, wait or hang with no harm to this.  Of the lease it takes over
+ * what is offered in shared memory.
  *
  * It reads the mark at its start.  Where it could not connect, it tries again
  * when something is asked for, so that a home database that cannot be reached
@@ -125,8 +125,8 @@ raise_words(uint64 floor_unit)
 }
 
 /*
- * Below which time IDs may be issued, by a mark, which must be durable; and by
- * that of the lease, where the node number is leased.
+ * The limit that a mark allows, which must be durable.  Where the node number
+ * is leased, the mark of the lease bounds it, too.
  */
 static uint64
 limit_of(int64 mark_us)
@@ -156,10 +156,10 @@ publish(int64 mark_us)
 }
 
 /*
- * Take what lease.c offers: another number, with which nothing may be left of
- * what could be issued with the one before, nor of what others may have issued
- * with the new one; or a higher mark for the same.  Nothing here can fail or
- * wait.
+ * Take what lease.c offers: a higher mark for the same number; or another
+ * number.  Then the words are raised above all that could be issued with the
+ * old number, and above all that other servers may have issued with the new
+ * one.  Nothing here can fail or wait.
  */
 static void
 take_lease(void)
@@ -190,8 +190,8 @@ take_lease(void)
 }
 
 /*
- * The layout's time is near its end: say so in the log once a day.  By the
- * time that somebody draws at, as the mark is raised for it, so that this
+ * The layout's time is near its end: say so in the log once a day.  It goes by
+ * the time at which a session draws, for which the mark is raised.  So this
  * process needs no clock.
  */
 static void
@@ -270,7 +270,7 @@ recover(bool asked, bool accept)
 	home_commit();
 	shared->mark.mark_found = true;
 
-	/* only now, as before they would have found nothing there */
+	/* only now, as before the commit the services would have found nothing */
 	pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_LOOK);
 	worker_ask(&shared->services);
 
@@ -285,9 +285,10 @@ recover(bool asked, bool accept)
  * Do what is asked for, if anything is.  Raises an ERROR when it cannot be
  * done; then sessions that still wait ask again.
  *
- * Up to what is committed, snowflake_advance() and the restore of a dump, which
- * everybody may do again and again, write nothing.  The mark as it was read does
- * not count: it may not be on the synchronous standbys.
+ * Everybody may call snowflake_advance() and restore a dump again and again.
+ * So that writes nothing if the mark that this process has committed is high
+ * enough.  The mark as it was read does not count: it may not be on the
+ * synchronous standbys.
  */
 static void
 serve(void *is_asked)
@@ -304,8 +305,9 @@ serve(void *is_asked)
 	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
 
 	/*
-	 * Whoever asks does not wait where this refuses, and it may do so no
-	 * more. Any other error stands until this has gone well.
+	 * Sessions do not wait while the mark writer refuses.  Something is asked
+	 * again, so the cause may be mended: forget the refusal first.  Any other
+	 * error stands until this has gone well.
 	 */
 	if (asked && worker_is_refusing(&shared->mark_writer))
 		worker_clear_error(&shared->mark_writer);

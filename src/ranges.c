@@ -11,8 +11,8 @@
  * 	id >= snowflake_first_id(period) AND id <= snowflake_last_id(period)
  * 									where it is not yet,
  *
- * and from there on plans it like any such condition.  A period is a tstzrange,
- * or two instants.
+ * and from there on plans it like any such condition.  A period is a
+ * tstzrange, or two instants.
  *
  * The functions that read the epoch and the layout are STABLE, but where the
  * library is preloaded these do not change in a running server, so no plan
@@ -21,8 +21,8 @@
  * no period counts as known, and calls are evaluated when the query starts.
  *
  * Planner support changes plans only ("root" is set).  An index or a generated
- * column would outlive the server's settings; for these the functions stay what
- * they are labelled, and the server refuses them.
+ * column would outlive the server's settings; for these the functions stay
+ * what they are labelled, and the server refuses them.
  *
  *-------------------------------------------------------------------------
  */
@@ -400,8 +400,8 @@ ids_of_constants(List *period)
 }
 
 /*
- * snowflake_in() for known IDs.  It is NULL for an id that is, also where it is
- * false for all others.
+ * snowflake_in() for known IDs.  It is NULL for an id that is, also where it
+ * is false for all others.
  */
 static Expr *
 in_known_ids(Expr *id, IdRange ids)

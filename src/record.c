@@ -7,10 +7,10 @@
  * are in a table of the home database.  The mark writer writes it at first use
  * and when another layout is accepted, and reads it before it lets anything be
  * issued.  The node number is there, too, as a change of it is worth a line in
- * the log.  And the timeline: a server that was promoted, be it a standby, a clone
- * or a restored backup, draws with the number of the server that it comes from,
- * which may still do so.  Only the operator can know, so the log and
- * snowflake_check() say it until that is confirmed.
+ * the log.  And the timeline: a server that was promoted, be it a standby, a
+ * clone or a restored backup, draws with the number of the server that it
+ * comes from, which may still do so.  Only the operator can know, so the log
+ * and snowflake_check() say it until that is confirmed.
  *
  * That the mark is in this database has to be seen from another one, if
  * "snowflake.database" is changed.  Databases share one catalog that a
@@ -213,9 +213,8 @@ record_is_due(void)
 }
 
 /*
- * The number that this server issues IDs with may have changed.  That is a
- * matter of the configuration, and fine, unless the number is another
- * server's.
+ * The node number may have changed with the configuration.  That is fine,
+ * unless another server has the number.
  */
 void
 record_serve(void)
@@ -292,7 +291,7 @@ record_confirm(void)
 	ConditionVariablePrepareToSleep(&shared->services.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_confirm, (Datum) 0);
 	{
-		/* another session that gives up takes back what both have asked for */
+		/* ask each time: another session that gives up takes the request back */
 		while (pg_atomic_read_u32(&shared->mark.confirmed_before) != 0)
 		{
 			pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_CONFIRM);

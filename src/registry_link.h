@@ -18,7 +18,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* No answer in this time is none, nor is it one when it comes later. */
+/* An answer that takes longer is given up, even if it comes later. */
 #define LINK_ATTEMPT_MS	5000
 
 #define LINK_MAX_PARAMS	17
@@ -46,8 +46,8 @@ typedef struct LinkFailure
 	const char *hint;			/* what to do, a sentence; NULL for nothing
 								 * special */
 	bool		passes;			/* by itself; else somebody has to mend it */
-	bool		is_quiet;		/* not for the log: it tries again at once,
-								 * and then knows more */
+	bool		is_quiet;		/* not for the log: the link tries again at
+								 * once, and then knows more */
 } LinkFailure;
 
 /*
@@ -140,8 +140,8 @@ struct RegistryLink
 	int			attempt;		/* counts them, to choose a host */
 	int			hosts;			/* to choose from */
 	int			failures;		/* since the last answer */
-	bool		is_doubted;		/* an error may be due to something that the
-								 * greeting finds */
+	bool		is_doubted;		/* the last error is to be followed by a
+								 * greeting that may find the cause */
 	char		schema[LINK_SCHEMA_SIZE];	/* as quoted, with a dot */
 	bool		sent_statement; /* the client's, that is prepared */
 	char		warning[LINK_WARNING_SIZE]; /* that came with the answer; ''
@@ -153,8 +153,8 @@ struct RegistryLink
 };
 
 /*
- * What to wait for before registry_link_serve() is to be called again: events of a
- * socket, PGINVALID_SOCKET for none, and a time in ms, -1 for none.
+ * What to wait for before registry_link_serve() is to be called again: events
+ * of a socket, PGINVALID_SOCKET for none, and a time in ms, -1 for none.
  */
 typedef struct LinkWait
 {

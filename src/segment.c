@@ -23,11 +23,11 @@
  *
  * A server that does not hear from the registry for lease_ttl takes no more
  * numbers.  So a registry that was promoted, and may have lost the last
- * segments that it gave out, can wait for so long, until each server has either
- * told it of them or stopped.  (What a server has taken of them that crashes
- * before it could tell, it cannot know; nor what a backend still takes that was
- * kept from going on when it had looked at the time.)  See
- * snowflake_segments--1.0.sql.
+ * segments that it gave out, waits for lease_ttl: by then each server has
+ * either told it of its segments, or stopped to take numbers.  The registry
+ * cannot know of two cases: numbers that a server had taken when it crashed
+ * before it could tell; and numbers that a backend takes which was suspended
+ * after it had looked at the time.  See the script of snowflake_segments.
  *
  * Locking: see shmem.h.
  *
@@ -86,8 +86,8 @@ is_spare(Segment *segment)
 }
 
 /*
- * An entry for another tag: a free one, else one that is spare.  NULL when there
- * is none.
+ * An entry for a new tag: a free one, else one that can be given away.  NULL
+ * when there is none.
  */
 static Segment *
 make_entry(const char *utf8)
@@ -327,8 +327,8 @@ take(SegmentHandle *handle, uint64 want, int64 *first, int64 *delta)
 }
 
 /*
- * Tags that this backend has drawn numbers of, so that a new statement need not
- * look for the entry under the lock.
+ * Tags that this backend has drawn numbers of.  With it a new statement need
+ * not look for the entry under the lock.
  */
 static HTAB *known = NULL;
 
@@ -442,7 +442,7 @@ typedef struct Look
 	char		error[SEGMENT_MESSAGE_SIZE];
 	bool		error_passes;
 
-	/* From which answer on it counts: one that was asked for after the call. */
+	/* The number of the first answer that was asked for after the call. */
 	Segment    *segment;
 	uint32		serial;
 	uint32		answer;
@@ -569,7 +569,8 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 }
 
 /*
- * Where the call before has not left a handle that numbers can be taken with.
+ * When the handle of the previous call is no good: look for the tag, wait for
+ * a segment.
  */
 static pg_noinline uint64
 take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
@@ -580,7 +581,7 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 	const char *utf8;
 	uint64		count;
 
-	/* what it is of is not known until this has succeeded */
+	/* the handle is of no tag until this has succeeded */
 	handle->length = -1;
 	segment_require();
 	utf8 = segment_tag_to_utf8(tag, length);

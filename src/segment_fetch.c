@@ -8,16 +8,16 @@
  * puts the answer into shared memory.  Where snowflake.registry is set, it is
  * sent to the registry, else to the home database, by segment_send.c.
  *
- * One request can be for many tags.  A tag that the registry has never heard of
- * can have characters that it cannot store, and then the whole request fails;
- * after that, such tags are asked for one at a time.
+ * One request can be for many tags.  A tag that is new to the registry
+ * may have characters that the registry cannot store; then the whole request
+ * fails.  After that, new tags are asked for one at a time.
  *
- * Every POLL_MS all tags are reported to the registry, which so learns what was
- * given out, and tells what was altered or dropped elsewhere.  This is not done
- * at home: no other server is there.
+ * Every POLL_MS all tags are reported to the registry.  So it learns what it
+ * had given out, and answers what was altered or dropped by other servers.
+ * The home database needs no reports, as no other server uses it.
  *
- * Locking: Segments.lock, held to look at the entries, or to write what is known
- * by then; nothing that can fail is done under it.
+ * Locking: Segments.lock, held to look at the entries, or to write what is
+ * known by then; nothing that can fail is done under it.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,8 +66,8 @@ static struct
  */
 
 /*
- * How long a span to ask for next.  The first two are no measure: they are
- * fetched one soon after the other.
+ * How long a span to ask for next.  How long the first two last says nothing:
+ * they fill both buffers, one soon after the other.
  */
 static int64
 wanted_length(Segment *segment, TimestampTz now)
@@ -352,7 +352,7 @@ apply_row(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint64 
 	if (row->is_given || ask->length == 0)
 		return;
 
-	/* what was asked for with an earlier incarnation */
+	/* no segment, as the tag was dropped and created anew meanwhile: ask again */
 	if (row->closed_until == NULL && segment->state == SEGMENT_OPEN)
 	{
 		pg_atomic_write_u32(&segment->asked, 1);
@@ -392,9 +392,9 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	}
 
 	/*
-	 * It may have lost its last segments, when it came to another place or
-	 * was started again, and was not told of those that are here while it was
-	 * waiting for that: then others have them.
+	 * A registry that came to another place or was started again may have lost
+	 * its record of the last segments, and waits for reports of them.  If this
+	 * server has not reported in that time, others may have its numbers.
 	 */
 	if (place != NULL && segments->place[0] != '\0' &&
 		strcmp(place, segments->place) != 0 && (uint64) steady >= until)
@@ -568,14 +568,17 @@ take_failed(const char *error, bool passes)
 		segment->is_failing = true;
 		segment->error_passes = passes;
 
-		/* sessions that wait for a tag that may not be possible ask again */
+		/*
+		 * The registry may be unable to store a tag.  So one that was asked
+		 * for alone is asked for again only if a session asks again.
+		 */
 		if (!request.was_alone)
 			pg_atomic_write_u32(&segment->asked, 1);
 	}
 	LWLockRelease(segments->lock);
 	pg_atomic_write_u32(&segments->requested, 1);
 
-	/* perhaps it is for the sake of one of them, and works without */
+	/* one of the new tags may be the cause: ask for each alone, at once */
 	request.is_alone = request.is_alone || request.nnew > 0;
 	request.retry_at = request.nnew > 0 ? 0 :
 		clock_read_steady() + RETRY_MS * 1000;

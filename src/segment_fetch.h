@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * segment_fetch.h
- *		The request for segments that is under way: which to send, and what to do
- *		with the answer.
+ *		The request for segments that is under way: which to send, and what to
+ *		do with the answer.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * segment_funcs.c
- *		The SQL functions of segments: draw numbers; create, alter and drop tags.
+ *		The SQL functions of segments: draw numbers; create, alter and drop
+ *		tags.
  *
- * Numbers are taken in segment.c.  Only the services talk to the registry, so a
- * session asks them to create, alter or drop a tag; one session at a time.  What
- * they have done is committed in the registry, whatever becomes of the session's
- * transaction.
+ * Numbers are taken in segment.c.  Only the services talk to the registry, so
+ * a session asks them to create, alter or drop a tag; one session at a time.
+ * What they have done is committed in the registry, whatever becomes of the
+ * session's transaction.
  *
  * Locking: what a session asks for, and what came of it, is under
  * Segments.lock.
@@ -197,8 +198,8 @@ try_to_finish(SegmentResult *result)
 }
 
 /*
- * Sleep on Segments.changed, for a while.  Raises an ERROR when there is no time
- * left.
+ * Sleep on Segments.changed, for a while.  Raises an ERROR when there is no
+ * time left.
  */
 static void
 wait_for_services(SegmentCommandKind kind, const char *utf8, Wait *wait)

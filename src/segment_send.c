@@ -3,12 +3,12 @@
  * segment_send.c
  *		Asks for segments: the registry, or the home database.
  *
- * Where snowflake.registry is set, that is asked.  The connection is another one
- * than that of the lease, so that a tag that somebody has locked in the registry
- * does not hold up the lease of the node number.
+ * Where snowflake.registry is set, that is asked.  The connection is another
+ * one than that of the lease, so that a tag that somebody has locked in the
+ * registry does not hold up the lease of the node number.
  *
- * Else the home database is asked, in a transaction of the services.  It gets the
- * extension snowflake_segments when the first tag is created.
+ * Else the home database is asked, in a transaction of the services.  It gets
+ * the extension snowflake_segments when the first tag is created.
  *
  *-------------------------------------------------------------------------
  */
@@ -157,10 +157,11 @@ static const LinkClient client = {
 RegistryLink segment_link = {.client = &client};
 
 /*
- * One attempt, whatever becomes of it.  A request that was lost with its answer
- * may have been done, and what it kept may have been given out again, to this
- * server's next start or to a copy of it.  A second one would keep it anew.  So
- * another connection is tried only before anything of it was sent.
+ * The request is sent once, whatever becomes of it.  If its answer is lost,
+ * the registry may have kept the numbers, and may have given them out again,
+ * to the next start of this server or to a copy of it.  A second request would
+ * keep them once more.  So another connection is tried only while nothing was
+ * sent.
  */
 void
 segment_keep_over_link(const LinkRequest *keep)

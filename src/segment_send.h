@@ -22,8 +22,8 @@ extern RegistryLink segment_link;
 extern int64 segment_due_at_home(void);
 
 /*
- * Ask it.  Raises an ERROR when that fails, after having told the sessions that
- * wait.
+ * Ask it.  Raises an ERROR when that fails, after having told the sessions
+ * that wait.
  */
 extern void segment_serve_at_home(void);
 

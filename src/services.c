@@ -48,7 +48,7 @@ typedef struct Service
 	/* Called in a worker_attempt(). */
 	void		(*serve) (void);
 
-	/* It has failed: take back what nobody may wait for any more. */
+	/* It has failed: forget requests that sessions may have given up. */
 	void		(*failed) (void);
 
 	int			retry_s;
@@ -213,8 +213,8 @@ sleep_and_check(long timeout_ms)
 }
 
 /*
- * At the end of this process, and only when the server stops, too.  An error here
- * ends it at once, so what comes first is what matters more.
+ * At the end of this process, and only when the server stops, too.  An error
+ * here ends it at once, so what comes first is what matters more.
  */
 static void
 remember_lease(int code, Datum arg)
@@ -251,7 +251,7 @@ snowflake_services_main(Datum arg)
 		is_asked |= worker_take_request(me);
 		lease_settle();
 
-		/* after it has failed to, only for somebody */
+		/* after a failed attempt, only when something is asked or used */
 		if (!is_connected && (is_asked || links_are_used()))
 			due = connect_at;
 		if (!is_connected && due <= clock_read_steady())

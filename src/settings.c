@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * settings.c
- *		Define the settings, check each value when it is set, and look whether the
- *		server will start with those that its files have now.
+ *		Define the settings, check each value when it is set, and look whether
+ *		the server will start with those that its files have now.
  *
  * layout, epoch and node_id decide what an ID means, so they are fixed when
  * the server starts.  Where the library is not preloaded, nothing is
@@ -16,11 +16,11 @@
  * Nor is the library loaded into a session to read IDs in an unintended way.
  *
  * At a reload the server checks a value and goes on with the one it has.  It
- * checks a node number by the layout in use, not by that of the next start.  So a
- * wrong value would be found out only when the server does not start again, and
- * with a configuration that many servers share, all of them may stand still then.
- * So after each reload the files are read once more, to warn of that.  What is on
- * the server's command line is not looked at.
+ * checks a node number by the layout in use, not by that of the next start.
+ * So a wrong value would be found out only when the server does not start
+ * again, and with a configuration that many servers share, all of them may
+ * stand still then.  So after each reload the files are read once more, to
+ * warn of that.  What is on the server's command line is not looked at.
  *
  *-------------------------------------------------------------------------
  */
@@ -213,12 +213,13 @@ assign_epoch(const char *newval, void *extra)
 }
 
 /*
- * The epoch where none is set: that of the dialect that snowflake.layout names.
+ * The epoch where none is set: that of the dialect that snowflake.layout
+ * names.
  *
  * It stays as it is while the library is loaded.  So where that is not
  * preloaded, and the layout becomes another dialect by a reload, a session
- * that has the library reads with the former epoch until it ends; an epoch that
- * is set changes with the layout.
+ * that has the library reads with the former epoch until it ends; an epoch
+ * that is set changes with the layout.
  */
 static const char *
 default_epoch(void)
@@ -531,8 +532,9 @@ check_other_copy(void)
 }
 
 /*
- * What the configuration has before the setting is defined: a string, which may
- * be empty when it was taken out of the configuration since the server's start.
+ * What the configuration has before the setting is defined: a string, which
+ * may be empty when it was taken out of the configuration since the server's
+ * start.
  */
 static const char *
 undefined_value(const char *name)

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.c
- *		Make the shared memory, and say what to do where there is none because the
- *		library is not preloaded.
+ *		Make the shared memory, and say what to do where there is none because
+ *		the library is not preloaded.
  *
- * What is in it and how it is locked is said in shmem.h.  Here are its size and
- * the pointers; each module gives its own part the first values.
+ * What is in it and how it is locked is said in shmem.h.  Here are its size
+ * and the pointers; each module gives its own part the first values.
  *
- * That the library is not preloaded is the first thing that a new user meets.  So
- * the error names all that is missing: the value as it is, and the lines with
- * which one restart is enough.
+ * That the library is not preloaded is the first thing that a new user meets.
+ * So the error names all that is missing: the value as it is, and the lines
+ * with which one restart is enough.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,8 +56,9 @@ shmem_request(void)
 }
 
 /*
- * Make it, in the postmaster, or find it.  Returns whether it is new: then each
- * module has to give its part the first values.  AddinShmemInitLock is held.
+ * Make it, in the postmaster, or find it.  Returns whether it is new: then
+ * each module has to give its part the first values.  AddinShmemInitLock is
+ * held.
  */
 bool
 shmem_make(void)
@@ -115,8 +116,8 @@ shmem_require(const char *purpose)
 #define PRELOAD	"shared_preload_libraries"
 
 /*
- * What is preloaded, or NULL for a caller who may not see it.  In the script of
- * an extension one has another's rights.
+ * What is preloaded, or NULL for a caller who may not see it.  In the script
+ * of an extension one has another's rights.
  */
 static const char *
 preloaded(void)

@@ -54,8 +54,8 @@ typedef struct Slot
 #define SLOT_CLOSED	PG_UINT64_MAX
 
 /*
- * The lowest slot, which all backends begin to draw from.  Each is given one of
- * the others, too.
+ * The lowest slot, which all backends begin to draw from.  Each is given one
+ * of the others, too.
  */
 #define SHARED_SLOT	0
 
@@ -256,8 +256,8 @@ typedef struct RegistrySeen
 #define LEASE_ERROR_SIZE	2048
 
 /*
- * The lease of the node number; see lease.c.  Where nothing else is said, written
- * by the services alone, with no lock.
+ * The lease of the node number; see lease.c.  Where nothing else is said,
+ * written by the services alone, with no lock.
  */
 typedef struct Lease
 {
@@ -275,8 +275,9 @@ typedef struct Lease
 
 	/*
 	 * The mark below which IDs may be issued with it, in microseconds since
-	 * 1970.  The limit of the server is never above it.  Written by the mark writer together with the number,
-	 * raised by the services while nothing is offered; read by anyone.
+	 * 1970.  The limit of the server is never above it.  Written by the mark
+	 * writer together with the number, raised by the services while nothing is
+	 * offered; read by anyone.
 	 */
 	pg_atomic_uint64 mark_us;
 
@@ -707,9 +708,9 @@ typedef struct LogThrottle
 } LogThrottle;
 
 /*
- * The structs follow the rules above.  The lock, the counts and the pointers are
- * set at server start, and read only from then on; what they point to follows
- * the rules above, too.  Other fields have their rule here.
+ * The structs follow the rules above.  The lock, the counts and the pointers
+ * are set at server start, and read only from then on; what they point to
+ * follows the rules above, too.  Other fields have their rule here.
  */
 typedef struct SharedState
 {

@@ -39,8 +39,8 @@ extern int64 wait_left_us(Wait *wait);
 extern int64 wait_left_ms(Wait *wait);
 
 /*
- * Sleep on a condition variable, for a while at most, as this is to be called in
- * a loop.
+ * Sleep on a condition variable, for a while at most, as this is to be called
+ * in a loop.
  */
 extern void wait_sleep(Wait *wait, WaitKind kind, ConditionVariable *changed,
 					   int64 left_ms);
@@ -51,8 +51,8 @@ extern void wait_end(Wait *wait, WaitKind kind);
 
 /*
  * Has this wait taken so long that the log is to say so, and is it this call
- * that says it?  Then wait_log() does: "what" completes "still waits for".  The
- * hint may be NULL.
+ * that says it?  Then wait_log() does: "what" completes "still waits for".
+ * The hint may be NULL.
  */
 extern bool wait_is_long(Wait *wait, WaitKind kind);
 extern void wait_log(const Wait *wait, const char *what, const char *detail,

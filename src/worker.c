@@ -77,11 +77,12 @@ worker_init_shmem(Worker *worker)
  */
 
 /*
- * A worker that starts writes its process number and then looks for what there
- * is to do; here it is the other way round.  At least one of the two has to see
- * what the other wrote, which takes a full barrier in each.  That of SetLatch()
- * comes too late, and that an exchange is one does not hold for the read after
- * it on all machines: see t/models/wake.pml.
+ * A worker that starts writes its process number, and then looks what there is
+ * to do.  Here a session has written what there is to do, and then reads the
+ * process number.  At least one of the two has to see what the other wrote.
+ * That takes a full barrier in each.  The barrier in SetLatch() comes too
+ * late.  An atomic exchange is not enough: on some machines a later read may
+ * overtake it.  See t/models/wake.pml.
  */
 void
 worker_wake(Worker *worker)
@@ -114,7 +115,7 @@ worker_unanswered_us(Worker *worker)
 }
 
 /*
- * What it failed with last, if it has not done anything since; and whether that
+ * The last error, if the worker has done nothing since; and whether that error
  * passes by itself.
  */
 static bool
@@ -280,8 +281,8 @@ note_error(Worker *worker, const ErrorData *edata)
 }
 
 /*
- * Nobody else writes the error, so it may be looked at without the lock: what
- * goes well takes none.
+ * Only the worker itself writes its error, so it may look at it without the
+ * lock.  So no lock is taken where all goes well.
  */
 void
 worker_clear_error(Worker *worker)
@@ -465,8 +466,8 @@ server_is_stopping(void)
 }
 
 /*
- * With an error the process may come back, even in a shutdown that waits for
- * its clients.
+ * Not "terminated": the process ends because of an error, and may be started
+ * again even in a shutdown, if that waits for clients.
  */
 bool
 worker_ends_with_server(void)
@@ -492,14 +493,14 @@ worker_after_sleep(void)
 
 	ResetLatch(MyLatch);
 
-	/* first, as a shutdown that was requested after it is to handle it */
+	/* before the shutdown, which may have been requested after the reload */
 	if (reload)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 	}
 
-	/* quietly, where it is nothing to tell of */
+	/* a stop of the server is no error, so no line in the log */
 	if (ProcDiePending && server_is_stopping())
 		proc_exit(0);
 	CHECK_FOR_INTERRUPTS();
