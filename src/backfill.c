@@ -475,22 +475,22 @@ publish(uint64 number, uint64 base, uint64 end)
 	stretch->end = end;
 }
 
-bool
-backfill_is_asked(void)
+int64
+backfill_due(void)
 {
 	Backfill   *backfill = &shared->backfill;
 	bool		asked;
 
 	/* only with the layout that the mark is of */
 	if (!mark_is_open())
-		return false;
+		return PG_INT64_MAX;
 
 	LWLockAcquire(backfill->lock, LW_SHARED);
 	asked = backfill->advance_to > 0;
 	for (int i = 0; i < BACKFILL_REQUESTS; i++)
 		asked |= backfill->requests[i].count > 0;
 	LWLockRelease(backfill->lock);
-	return asked;
+	return asked ? 0 : PG_INT64_MAX;
 }
 
 void

@@ -77,11 +77,6 @@ check_settings(CheckState *state)
 {
 	ListCell   *cell;
 
-	if (shared == NULL)
-	{
-		check_row(state, "ok", "They are checked when snowflake is preloaded.");
-		return;
-	}
 	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
 	{
 		check_row(state, "ok", "The configuration files are only read for roles with the privileges of pg_read_all_settings.");
@@ -110,7 +105,7 @@ check_node_id(CheckState *state)
 
 	if (before != 0)
 		check_say(state, "warning", "This server was promoted, and goes on with the IDs of the server that it comes from. %s %s",
-				  record_promoted_detail(before), record_promoted_hint());
+				  record_promoted_detail(before), RECORD_PROMOTED_HINT);
 	else if (max == 0)
 		check_row(state, "ok", "The layout has no node field, so there is no number to set.");
 	else if (lease_is_used())
@@ -243,11 +238,6 @@ check_steps(CheckState *state)
 	char	   *since;
 	char	   *detail;
 
-	if (shared == NULL)
-	{
-		check_row(state, "ok", "The server does not watch its clock, as snowflake is not preloaded.");
-		return;
-	}
 	back = pg_atomic_read_u64(&shared->stats.regressions);
 	forward = pg_atomic_read_u64(&shared->stats.jumps);
 	LWLockAcquire(shared->lock, LW_SHARED);
@@ -366,9 +356,7 @@ check_one_worker(CheckState *state, Worker *worker, const char *name)
 static void
 check_worker(CheckState *state)
 {
-	if (shared == NULL)
-		check_row(state, "error", "There are no background workers, as snowflake is not preloaded.");
-	else if (worker_is_left_out())
+	if (worker_is_left_out())
 		check_say(state, "error", "\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.",
 				  max_worker_processes);
 	else if (RecoveryInProgress())
@@ -392,11 +380,6 @@ check_mark(CheckState *state)
 	char	   *detail;
 	char	   *hint;
 
-	if (shared == NULL)
-	{
-		check_row(state, "error", "There is no background worker to keep the durable mark, as snowflake is not preloaded.");
-		return;
-	}
 	if (RecoveryInProgress())
 	{
 		check_standby_mark(state);
@@ -534,12 +517,6 @@ check_segments(CheckState *state)
 	int			ntags = 0;
 	char		error[SEGMENT_MESSAGE_SIZE];
 
-	if (shared == NULL)
-	{
-		check_row(state, "ok", "There are no segments, as snowflake is not preloaded.");
-		return;
-	}
-
 	segments = &shared->segments;
 	for (int i = 0; i < shared->nsegments; i++)
 	{
@@ -581,30 +558,35 @@ check_segments(CheckState *state)
 		check_say(state, "ok", "Tags in use: %d.", ntags);
 }
 
-/* In the order of the rows; whether an error there keeps IDs from being drawn. */
+/*
+ * In the order of the rows.  "of_drawing": an error there keeps IDs from being
+ * drawn.  "unloaded": the row where the library is not preloaded, an error if
+ * the check is of drawing, or of the workers; NULL to look nevertheless.
+ */
 static const struct
 {
 	const char *name;
 	void		(*function) (CheckState *state);
 	bool		of_drawing;
+	const char *unloaded;
 }			checks[] =
 
 {
 	{"preload", check_preload, true},
-	{"settings", check_settings},
+	{"settings", check_settings, false, "They are checked when snowflake is preloaded."},
 	{"extension", check_own_extension},
 	{"node_id", check_node_id, true},
 	{"registry", check_registry, true},
 	{"layout", check_layout},
 	{"lifetime", check_lifetime, true},
 	{"clock", check_clock, true},
-	{"steps", check_steps},
+	{"steps", check_steps, false, "The server does not watch its clock, as snowflake is not preloaded."},
 	{"drift", check_drift, true},
 	{"time_sync", check_time_sync},
-	{"worker", check_worker},
-	{"mark", check_mark, true},
+	{"worker", check_worker, false, "There are no background workers, as snowflake is not preloaded."},
+	{"mark", check_mark, true, "There is no background worker to keep the durable mark, as snowflake is not preloaded."},
 	{"slots", check_slots},
-	{"segments", check_segments},
+	{"segments", check_segments, false, "There are no segments, as snowflake is not preloaded."},
 	{"replication", check_replication},
 	{"other_extension", check_other_extension},
 	{"tables", check_tables}
@@ -613,7 +595,13 @@ static const struct
 static void
 run_check(CheckState *state, void *arg)
 {
-	checks[*(int *) arg].function(state);
+	int			i = *(int *) arg;
+
+	if (shared != NULL || checks[i].unloaded == NULL)
+		checks[i].function(state);
+	else
+		check_row(state, checks[i].of_drawing || checks[i].function == check_worker ? "error" : "ok",
+				  checks[i].unloaded);
 }
 
 /* All checks, or those of drawing until there is an error. */

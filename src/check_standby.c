@@ -86,8 +86,7 @@ check_standby_clock(CheckState *state)
 {
 	TimestampTz sent;
 	int64		behind_us;
-	char	   *detail = psprintf("The %s shows %s.", clock_name(),
-								  clock_show(state->now));
+	char	   *detail = psprintf("The %s shows %s.", clock_name(), clock_show(state->now));
 
 	if (clock_behind_sender(state, &sent, &behind_us) &&
 		behind_us > check_mark_bound_us())

@@ -211,8 +211,7 @@ home_exists(void)
 static uint64
 run(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
 {
-	int			result = SPI_execute_with_args(sql, nargs, types, values, nulls,
-											   false, 0);
+	int			result = SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
 
 	if (result < 0)
 		elog(ERROR, "%s failed: %s", sql, SPI_result_code_string(result));

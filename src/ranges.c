@@ -187,8 +187,7 @@ id_range_for_bounds(PG_FUNCTION_ARGS)
 static TimestampTz
 midnight(DateADT day)
 {
-	return DatumGetTimestampTz(DirectFunctionCall1(date_timestamptz,
-												   DateADTGetDatum(day)));
+	return DatumGetTimestampTz(DirectFunctionCall1(date_timestamptz, DateADTGetDatum(day)));
 }
 
 /*
@@ -235,8 +234,7 @@ text_end_of_day(const char *str, TimestampTz *end)
 	int			tz;
 	DateTimeErrorExtra extra;
 
-	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype,
-					  MAXDATEFIELDS, &nf) != 0)
+	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype, MAXDATEFIELDS, &nf) != 0)
 		return false;
 	field[nf] = day_end;
 	ftype[nf] = DTK_TIME;

@@ -256,7 +256,7 @@ record_serve(void)
 		ereport(LOG,
 				(errmsg("this server was promoted, and goes on with the snowflake IDs of the server that it comes from"),
 				 errdetail("%s", record_promoted_detail(before)),
-				 errhint("%s", record_promoted_hint())));
+				 errhint(RECORD_PROMOTED_HINT)));
 }
 
 /*
@@ -268,12 +268,6 @@ record_promoted_detail(TimeLineID before)
 {
 	return psprintf("It is on timeline %u, and that no other server draws the same IDs was last confirmed on timeline %u. If the server that it comes from still runs, or another copy of it, IDs come twice.",
 					GetWALInsertionTimeLine(), before);
-}
-
-char *
-record_promoted_hint(void)
-{
-	return pstrdup("Make sure that no such server draws IDs, or that it has another number. Then call snowflake_confirm_node().");
 }
 
 static void

@@ -176,8 +176,7 @@ segment_runs_out(Segment *segment)
 }
 
 bool
-segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from, int64 *to,
-			 uint32 *used)
+segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from, int64 *to, uint32 *used)
 {
 	uint64		word = pg_atomic_read_u64(&segment->word);
 	int			i = GENERATION(word) & 1;
@@ -362,8 +361,7 @@ remember(const char *utf8, const SegmentHandle *handle)
 
 		info.keysize = SEGMENT_TAG_SIZE;
 		info.entrysize = sizeof(KnownTag);
-		known = hash_create("snowflake segment tags", 32, &info,
-							HASH_ELEM | HASH_STRINGS);
+		known = hash_create("snowflake segment tags", 32, &info, HASH_ELEM | HASH_STRINGS);
 	}
 	entry = hash_search(known, utf8, HASH_ENTER, NULL);
 	entry->segment = handle->segment;

@@ -310,8 +310,7 @@ report_not_altered(const char *utf8, const SegmentOptions *options,
  * services.  May wait for them, up to max_wait, and can be interrupted.
  */
 static void
-run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind,
-			const SegmentOptions *options)
+run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind, const SegmentOptions *options)
 {
 	text	   *tag = PG_GETARG_TEXT_PP(0);
 	Wait		wait = {0};

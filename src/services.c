@@ -59,12 +59,6 @@ typedef struct Service
 } Service;
 
 static int64
-backfill_due(void)
-{
-	return backfill_is_asked() ? 0 : PG_INT64_MAX;
-}
-
-static int64
 record_due(void)
 {
 	return record_is_due() ? 0 : PG_INT64_MAX;

@@ -158,8 +158,7 @@ read_epoch(const char *str, TimestampTz *epoch)
 	int			tz;
 	DateTimeErrorExtra extra;
 
-	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype,
-					  MAXDATEFIELDS, &nf) != 0)
+	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype, MAXDATEFIELDS, &nf) != 0)
 		return "It is not a date and time.";
 
 	for (int i = 0; i < nf; i++)
@@ -545,8 +544,7 @@ undefined_value(const char *name)
 }
 
 static void
-report_unreadable(const char *name, const char *value, const char *reason,
-				  const char *hint)
+report_unreadable(const char *name, const char *value, const char *reason, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -152,15 +152,6 @@ read_last(int slot, uint64 floor_unit, uint64 *unit, uint64 *sequence)
 }
 
 /*
- * The instant at which a time unit begins.
- */
-static Datum
-unit_datum(uint64 unit)
-{
-	return TimestampTzGetDatum(clock_unit_or_end(unit));
-}
-
-/*
  * Milliseconds, as the server's own views have them.
  */
 static Datum
@@ -192,17 +183,6 @@ drift_us(TimestampTz clock_ts, TimestampTz wall)
 	if (mark_last_unit(&unit) && clock_timestamp_of_unit(unit, &last))
 		ahead = Max(ahead, last);
 	return ahead - wall;
-}
-
-/*
- * The mark writer's PID; 0 when there is none.
- */
-static int
-mark_writer_pid(void)
-{
-	uint32		proc = pg_atomic_read_u32(&shared->mark_writer.proc);
-
-	return proc == (uint32) -1 ? 0 : ProcGlobal->allProcs[proc].pid;
 }
 
 /*
@@ -299,7 +279,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	uint64		waits = 0;
 	uint64		wait_us = 0;
 	int			slots_used = 0;
-	int			pid;
+	uint32		writer;
 	int			node = lease_node();
 	TimestampTz lease_ends;
 	StatsSnapshot *snapshot;
@@ -346,25 +326,25 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	set(&row, "wall_ts", TimestampTzGetDatum(wall));
 	set(&row, "drift", interval_datum(drift_us(clock_ts, wall)));
 	if (last_unit != 0)
-		set(&row, "last_ts", unit_datum(last_unit));
+		set(&row, "last_ts", TimestampTzGetDatum(clock_unit_or_end(last_unit)));
 	set(&row, "issued", since_reset(snapshot->issued, snapshot->reset.issued));
 	set(&row, "waits", Int64GetDatum((int64) waits));
 	set(&row, "wait_time", ms_datum(wait_us));
 	set_counters(&row);
 	if (limit_unit != 0)
-		set(&row, "reserved_until", unit_datum(limit_unit));
+		set(&row, "reserved_until", TimestampTzGetDatum(clock_unit_or_end(limit_unit)));
 	set(&row, "backends", Int32GetDatum(snapshot->nbackends));
 	set(&row, "slots_used", Int32GetDatum(slots_used));
-	pid = may_read_all_stats() ? mark_writer_pid() : 0;
-	if (pid != 0)
-		set(&row, "mark_writer_pid", Int32GetDatum(pid));
+	writer = pg_atomic_read_u32(&shared->mark_writer.proc);
+	if (may_read_all_stats() && writer != (uint32) -1)
+		set(&row, "mark_writer_pid", Int32GetDatum(ProcGlobal->allProcs[writer].pid));
 	if (may_read_all_stats() && snapshot->last_error_at != 0)
 	{
 		set(&row, "last_error", CStringGetTextDatum(utf8_any_to_server(snapshot->last_error,
 																	   snapshot->last_error_encoding)));
 		set(&row, "last_error_ts", TimestampTzGetDatum(snapshot->last_error_at));
 	}
-	set(&row, "lifetime_end", unit_datum(MAX_TIME + 1));
+	set(&row, "lifetime_end", TimestampTzGetDatum(clock_unit_or_end(MAX_TIME + 1)));
 	set(&row, "stats_reset", TimestampTzGetDatum(snapshot->reset.at));
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row.tupdesc, row.values, row.nulls)));
@@ -401,7 +381,7 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 											  construct_array(slot->pids, slot->npids, INT4OID,
 															  sizeof(int32), true, TYPALIGN_INT)));
 		if (drawn)
-			set(&row, "last_ts", unit_datum(unit));
+			set(&row, "last_ts", TimestampTzGetDatum(clock_unit_or_end(unit)));
 		if (drawn && node >= 0)
 			set(&row, "last_id", Int64GetDatum(layout_pack(&snowflake_layout, unit, (uint64) node,
 														   i, sequence)));

@@ -101,8 +101,7 @@ extern void worker_wake(Worker *worker);
  * the same again, and leave things as they were.  Sessions learn of it as an
  * error of that worker, unless NULL.  Returns whether it did not fail.
  */
-extern bool worker_attempt(Worker *worker, LogKind alarm,
-						   void (*task) (void *), void *arg);
+extern bool worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg);
 
 /* It does not fail any more. */
 extern void worker_clear_error(Worker *worker);
