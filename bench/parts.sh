@@ -85,8 +85,8 @@ start_without_limit() {
 	as_user mkdir -p "$without/repo"
 	tar -C "$repo" --exclude=./.git --exclude='*.o' --exclude='*.so' -cf - . |
 		as_user tar -C "$without/repo" --no-same-owner -xf -
-	as_user sed -i 's/^\treturn time < pg_atomic_read.*limit);/\treturn true;/
-		s/^\treturn time >= pg_atomic_read.*renew_at);/\treturn false;/' "$header"
+	as_user sed -i 's/^\treturn unit < pg_atomic_read.*limit_unit);/\treturn true;/
+		s/^\treturn unit >= pg_atomic_read.*renew_unit);/\treturn false;/' "$header"
 	[ "$(grep -cE '^\sreturn (true|false);' "$header")" -eq 2 ] ||
 		die "mark.h has no limit check to leave out"
 	(

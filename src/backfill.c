@@ -5,8 +5,8 @@
  *
  * History is loaded in any order, so the one word that a slot of the live
  * generator has is of no use here: each time unit needs a counter of its own.
- * To keep those of all time durable would be a row for each ID.  So the past is
- * divided into stretches of 2^STRETCH_BITS units (70 minutes, in
+ * To keep those of all time durable would be a row for each ID.  So the past
+ * is divided into stretches of 2^STRETCH_BITS units (70 minutes, in
  * milliseconds), and
  *
  *	- the home database keeps one number a stretch: sequence numbers below it
@@ -14,9 +14,10 @@
  *	- shared memory keeps the counters of the units.  They begin at what that
  *	  number was when the stretch was first asked for, and end at what it is.
  *
- * A unit whose counter has come to the end asks the services, which raise the
- * number by as much as there was before, commits, with the synchronous
- * standbys if there are, and only then publish the new end.  So
+ * When the counter of a unit has come to the end, the session asks the
+ * services.  They raise the number by as much as there was before, commit,
+ * with the synchronous standbys if there are any, and only then publish the
+ * new end.  So
  *
  *		every number issued in a stretch < its end <= its durable number.
  *
@@ -32,8 +33,9 @@
  * their unit would otherwise all end in the same bits, and id % n would put
  * them on one shard.
  *
- * Locking: everything shared is under shared->backfill.lock, held for a look-up
- * in the tables, or to clear them; nothing that can fail is done under it.
+ * Locking: everything shared is under shared->backfill.lock, held for a
+ * look-up in the tables, or to clear them; nothing that can fail is done under
+ * it.
  *
  *-------------------------------------------------------------------------
  */
@@ -72,7 +74,7 @@ typedef struct Stretch
 	uint64		end;
 } Stretch;
 
-/* The tables in the segment, hashed, with linear probing. */
+/* The tables in dynamic shared memory, hashed, with linear probing. */
 typedef struct Tables
 {
 	uint32		nstretches;
@@ -84,6 +86,12 @@ typedef struct Tables
 } Tables;
 
 static Tables *tables = NULL;
+
+void
+backfill_init_shmem(void)
+{
+	shared->backfill.tables = DSM_HANDLE_INVALID;
+}
 
 /*
  * The tables
@@ -135,54 +143,54 @@ clear_tables(void)
 }
 
 /*
- * Map the segment, and make it when nobody has.
+ * Map the tables, and make them when nobody has.
  */
 static void
 attach(void)
 {
 	Backfill   *backfill = &shared->backfill;
 	dsm_handle	handle;
-	dsm_segment *segment;
+	dsm_segment *memory;
 
 	if (tables != NULL)
 		return;
 
 	LWLockAcquire(backfill->lock, LW_SHARED);
-	handle = backfill->segment;
+	handle = backfill->tables;
 	LWLockRelease(backfill->lock);
 
 	if (handle == DSM_HANDLE_INVALID)
 	{
 		dsm_handle	mine;
 
-		segment = dsm_create(sizeof(Tables), 0);
-		memset(dsm_segment_address(segment), 0, sizeof(Tables));
-		mine = dsm_segment_handle(segment);
+		memory = dsm_create(sizeof(Tables), 0);
+		memset(dsm_segment_address(memory), 0, sizeof(Tables));
+		mine = dsm_segment_handle(memory);
 
 		/* to stay until the server stops, also when no session has it mapped */
-		dsm_pin_segment(segment);
+		dsm_pin_segment(memory);
 
 		LWLockAcquire(backfill->lock, LW_EXCLUSIVE);
-		if (backfill->segment == DSM_HANDLE_INVALID)
-			backfill->segment = mine;
-		handle = backfill->segment;
+		if (backfill->tables == DSM_HANDLE_INVALID)
+			backfill->tables = mine;
+		handle = backfill->tables;
 		LWLockRelease(backfill->lock);
 
 		if (handle != mine)
 		{
 			/* another was faster */
-			dsm_detach(segment);
+			dsm_detach(memory);
 			dsm_unpin_segment(mine);
-			segment = dsm_attach(handle);
+			memory = dsm_attach(handle);
 		}
 	}
 	else
-		segment = dsm_attach(handle);
+		memory = dsm_attach(handle);
 
-	if (segment == NULL)
+	if (memory == NULL)
 		elog(ERROR, "could not map the shared memory of snowflake_backfill()");
-	dsm_pin_mapping(segment);
-	tables = dsm_segment_address(segment);
+	dsm_pin_mapping(memory);
+	tables = dsm_segment_address(memory);
 }
 
 /*
@@ -190,8 +198,8 @@ attach(void)
  */
 
 /*
- * Ask the services for more numbers of a stretch.  When there are too many that
- * ask, try again later: they are served all at once.
+ * Ask the services for more numbers of a stretch.  When there are too many
+ * that ask, try again later: they are served all at once.
  */
 static void
 request(uint64 stretch, uint64 count)
@@ -220,14 +228,10 @@ request(uint64 stretch, uint64 count)
 static void
 report_exhausted(uint64 unit)
 {
-	TimestampTz ts;
-
-	if (!clock_timestamp_of_unit(unit, &ts))
-		ts = DT_NOEND;
 	ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("no snowflake ID is left to backfill the time unit that begins at %s",
-					timestamptz_to_str(ts)),
+					clock_show(clock_unit_or_end(unit))),
 			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. After a restart of the server all units of a stretch of %d count as used as the fullest of them.",
 					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1,
 					   1 << STRETCH_BITS),
@@ -274,8 +278,8 @@ count_up(uint64 unit, uint64 *counter)
 }
 
 /*
- * The services write nothing before it is known that layout and epoch are those
- * that the mark is of.
+ * The services write nothing before it is known that layout and epoch are
+ * those that the mark is of.
  */
 static void
 require_open_mark(instr_time since)
@@ -343,7 +347,8 @@ is_advanced(uint64 number)
 }
 
 /*
- * What failed, or was cancelled or terminated, is not to be done later.
+ * Where the session fails, or is cancelled, its request must not be carried
+ * out later.
  */
 static void
 take_back_advance(int code, Datum number)
@@ -391,24 +396,20 @@ static uint64
 read_used(int64 stretch)
 {
 	(void) home_run("SELECT coalesce(max(used), 0) FROM " TABLE
-					" WHERE stretch IN ($1, $2)",
-					INT8OID, Int64GetDatum(stretch),
-					INT8OID, Int64GetDatum(ANY_STRETCH));
+					" WHERE stretch IN (" INT64_FORMAT ", %d)", stretch, ANY_STRETCH);
 	return (uint64) DatumGetInt64(home_result(1));
 }
 
 /*
  * Raise it.  The largest of all is also a setting of the home database, where
- * a dump of any database finds it.  It is raised together with the number, as a
- * dump that is made in between would carry too small a one.
+ * a dump of any database finds it.  It is raised together with the number, as
+ * a dump that is made in between would carry too small a one.
  */
 static void
 write_used(int64 stretch, uint64 used)
 {
-	(void) home_run("INSERT INTO " TABLE " VALUES ($1, $2)"
-					" ON CONFLICT (stretch) DO UPDATE SET used = EXCLUDED.used",
-					INT8OID, Int64GetDatum(stretch),
-					INT8OID, Int64GetDatum((int64) used));
+	(void) home_run("INSERT INTO " TABLE " VALUES (" INT64_FORMAT ", " UINT64_FORMAT ")"
+					" ON CONFLICT (stretch) DO UPDATE SET used = EXCLUDED.used", stretch, used);
 
 	/* not where a trigger or a rule of somebody's has made it something else */
 	if (read_used(stretch) < used)
@@ -417,24 +418,22 @@ write_used(int64 stretch, uint64 used)
 				 errmsg("table \"" TABLE "\" has not kept what was written to it"),
 				 errhint("Drop the triggers and rules on it that are not of extension \"" HOME_EXTENSION "\".")));
 	if (home_run("SELECT FROM pg_db_role_setting, unnest(setconfig) c"
-				 " WHERE setdatabase = $1 AND setrole = 0"
-				 " AND substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint >= $2",
-				 OIDOID, ObjectIdGetDatum(MyDatabaseId),
-				 INT8OID, Int64GetDatum((int64) used)) > 0)
+				 " WHERE setdatabase = %u AND setrole = 0"
+				 " AND substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint >= " UINT64_FORMAT,
+				 MyDatabaseId, used) > 0)
 		return;
 
 	/* it may have been reset */
-	(void) home_run_plain("SELECT max(used) FROM " TABLE);
+	(void) home_run("SELECT max(used) FROM " TABLE);
 	used = (uint64) DatumGetInt64(home_result(1));
-	home_run_plain(psprintf("ALTER DATABASE %s SET snowflake.backfilled = '" UINT64_FORMAT "'",
-							quote_identifier(get_database_name(MyDatabaseId)),
-							used));
+	home_run("ALTER DATABASE %s SET snowflake.backfilled = '" UINT64_FORMAT "'",
+			 quote_identifier(get_database_name(MyDatabaseId)), used);
 }
 
 /*
  * Where that setting says more than the table, here or in another database,
- * the table has been lost: with its extension, by itself, by a change of the home
- * database, or in a dump.  Then no stretch may have what is below.
+ * the table has been lost: with its extension, by itself, by a change of the
+ * home database, or in a dump.  Then no stretch may have what is below.
  */
 static void
 make_good(void)
@@ -444,10 +443,8 @@ make_good(void)
 	(void) home_run("SELECT coalesce(max(v), 0)"
 					" FROM pg_db_role_setting, unnest(setconfig) c,"
 					" LATERAL (SELECT substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint) s (v)"
-					" WHERE setdatabase <> $1"
-					" OR v > (SELECT coalesce(max(used), 0) FROM " TABLE ")",
-					OIDOID, ObjectIdGetDatum(MyDatabaseId),
-					InvalidOid, (Datum) 0);
+					" WHERE setdatabase <> %u"
+					" OR v > (SELECT coalesce(max(used), 0) FROM " TABLE ")", MyDatabaseId);
 	lost = (uint64) DatumGetInt64(home_result(1));
 	if (lost > read_used(ANY_STRETCH))
 		write_used(ANY_STRETCH, lost);
@@ -478,22 +475,22 @@ publish(uint64 number, uint64 base, uint64 end)
 	stretch->end = end;
 }
 
-bool
-backfill_is_asked(void)
+int64
+backfill_due(void)
 {
 	Backfill   *backfill = &shared->backfill;
 	bool		asked;
 
 	/* only with the layout that the mark is of */
 	if (!mark_is_open())
-		return false;
+		return PG_INT64_MAX;
 
 	LWLockAcquire(backfill->lock, LW_SHARED);
 	asked = backfill->advance_to > 0;
 	for (int i = 0; i < BACKFILL_REQUESTS; i++)
 		asked |= backfill->requests[i].count > 0;
 	LWLockRelease(backfill->lock);
-	return asked;
+	return asked ? 0 : PG_INT64_MAX;
 }
 
 void
@@ -524,7 +521,7 @@ backfill_serve(void)
 	LWLockAcquire(backfill->lock, LW_SHARED);
 	memcpy(requests, backfill->requests, sizeof(requests));
 	advance_to = backfill->advance_to;
-	in_use = backfill->segment != DSM_HANDLE_INVALID;
+	in_use = backfill->tables != DSM_HANDLE_INVALID;
 	LWLockRelease(backfill->lock);
 
 	/*
@@ -538,7 +535,7 @@ backfill_serve(void)
 
 	/* it is read first, so that it is locked, and stays the same one */
 	any_used = read_used(ANY_STRETCH);
-	(void) home_run_plain("SELECT pg_relation_filenode('" TABLE "')");
+	(void) home_run("SELECT pg_relation_filenode('" TABLE "')");
 	file = DatumGetObjectId(home_result(1));
 	if (file != good_file)
 		make_good();

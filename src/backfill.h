@@ -25,12 +25,16 @@ extern int64 backfill_draw(uint64 unit);
 extern void backfill_advance(uint64 number);
 
 /*
- * For the services: is something asked for, do it, and forget it after that has
- * failed.  Sessions that still wait ask again.
+ * For the services: when to do what is asked for, 0 for now and PG_INT64_MAX
+ * for nothing; do it, and forget it after that has failed.  Sessions that
+ * still wait ask again.
  */
-extern bool backfill_is_asked(void);
+extern int64 backfill_due(void);
 extern void backfill_serve(void);
 extern void backfill_abandon(void);
+
+/* The first values in shared memory. */
+extern void backfill_init_shmem(void);
 
 #pragma GCC visibility pop
 

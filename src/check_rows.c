@@ -36,13 +36,11 @@ check_row(CheckState *state, const char *status, const char *detail)
 	values[0] = CStringGetTextDatum(state->check);
 	values[1] = CStringGetTextDatum(status);
 	values[2] = CStringGetTextDatum(detail);
-	tuplestore_putvalues(state->rsinfo->setResult, state->rsinfo->setDesc,
-						 values, nulls);
+	tuplestore_putvalues(state->rsinfo->setResult, state->rsinfo->setDesc, values, nulls);
 }
 
 char *
-check_try(void (*function) (CheckState *state, void *arg),
-		  CheckState *state, void *arg)
+check_try(void (*function) (CheckState *state, void *arg), CheckState *state, void *arg)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;

@@ -30,13 +30,6 @@ typedef struct CheckState
 	uint64		earliest;		/* no ID is drawn before this unit */
 } CheckState;
 
-/* An instant, for a detail. */
-static inline char *
-check_show(TimestampTz ts)
-{
-	return pstrdup(timestamptz_to_str(ts));
-}
-
 /* Microseconds as milliseconds, rounded up. */
 static inline int64
 check_in_ms(int64 us)
@@ -47,9 +40,9 @@ check_in_ms(int64 us)
 /* How far the durable mark is ahead of the clock at most, in microseconds. */
 extern int64 check_mark_bound_us(void);
 
-/* Add a row to the result. */
-extern void check_row(CheckState *state, const char *status,
-					  const char *detail);
+/* Add a row to the result; the second one with a format. */
+extern void check_row(CheckState *state, const char *status, const char *detail);
+#define check_say(state, status, ...) check_row(state, status, psprintf(__VA_ARGS__))
 
 /*
  * Call a function with an argument.  Returns what it failed with, NULL when
@@ -57,23 +50,6 @@ extern void check_row(CheckState *state, const char *status,
  */
 extern char *check_try(void (*function) (CheckState *state, void *arg),
 					   CheckState *state, void *arg);
-
-/* The columns that draw IDs by default, and the IDs in them. */
-extern void check_tables(CheckState *state);
-
-/* The segments of numbers. */
-extern void check_segments(CheckState *state);
-
-/*
- * On a standby: the number that its primary has drawn with, as text, NULL for
- * none; and the checks "clock" and "mark".
- */
-extern char *check_standby_node(void);
-extern void check_standby_clock(CheckState *state);
-extern void check_standby_mark(CheckState *state);
-
-/* What logical replication does in the home database. */
-extern void check_replication(CheckState *state);
 
 #pragma GCC visibility pop
 

@@ -4,11 +4,11 @@
  *		The doctor's look at a standby: what would happen if it was promoted
  *		now.
  *
- * A standby draws no IDs.  Promoted, it replays what it has received, reads the
- * durable mark in that, and draws no ID below, by its own clock.  So what can
- * be known before is the mark as far as it is replayed, in the database that
- * has it; how much is received and not replayed; and, in each database, how
- * far the clock is from that of the server that sends the WAL.
+ * A standby draws no IDs.  Promoted, it replays what it has received, reads
+ * the durable mark in that, and draws no ID below, by its own clock.  So what
+ * can be known before is the mark as far as it is replayed, in the database
+ * that has it; how much is received and not replayed; and, in each database,
+ * how far the clock is from that of the server that sends the WAL.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,6 +31,7 @@
 #include "utils/rel.h"
 
 #include "check_rows.h"
+#include "check_standby.h"
 #include "clock.h"
 #include "ddl.h"
 #include "home.h"
@@ -56,7 +57,7 @@ clock_behind_sender(CheckState *state, TimestampTz *sent, int64 *behind_us)
 	*behind_us = *sent - received;
 
 	/* what has come has the time of the server's clock */
-	if (!clock_steps())
+	if (!clock_can_step())
 		*behind_us += GetCurrentTimestamp() - state->now;
 	return true;
 }
@@ -85,15 +86,13 @@ check_standby_clock(CheckState *state)
 {
 	TimestampTz sent;
 	int64		behind_us;
-	char	   *detail = psprintf("The %s shows %s.", clock_name(),
-								  check_show(state->now));
+	char	   *detail = psprintf("The %s shows %s.", clock_name(), clock_show(state->now));
 
 	if (clock_behind_sender(state, &sent, &behind_us) &&
 		behind_us > check_mark_bound_us())
-		check_row(state, "warning",
-				  psprintf("%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up. Set the server's clock%s.",
-						   detail, check_in_ms(behind_us), check_show(sent),
-						   clock_steps() ? "" : " and restart the server"));
+		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up. Set the server's clock%s.",
+				  detail, check_in_ms(behind_us), clock_show(sent),
+				  clock_can_step() ? "" : " and restart the server");
 	else
 		check_row(state, "ok", detail);
 }
@@ -168,14 +167,14 @@ describe_mark(CheckState *state, StringInfo detail)
 		reserved = DT_NOEND;
 	ahead_us = reserved - state->now;
 	appendStringInfo(detail, " The durable mark that it has received and replayed is %s, which is " INT64_FORMAT " ms %s the clock.",
-					 check_show(reserved),
+					 clock_show(reserved),
 					 check_in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
 					 ahead_us > 0 ? "ahead of" : "behind");
 	if (ahead_us <= check_mark_bound_us())
 		return false;
 	appendStringInfo(detail, " Promoted now, this server would draw no ID for " INT64_FORMAT " ms: until its clock, plus \"snowflake.max_drift\", has reached the mark. If the clock is wrong, set it%s.",
 					 check_in_ms(ahead_us - MAX_DRIFT_US),
-					 clock_steps() ? "" : " and restart the server");
+					 clock_can_step() ? "" : " and restart the server");
 	return true;
 }
 

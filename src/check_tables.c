@@ -13,8 +13,9 @@
  * on other indexes, and may run functions that the table's owner has put
  * there, with the rights of the caller.
  *
- * Locking: ACCESS SHARE on one table and its index at a time, given back at
- * once.  It does not wait: behind a lock that is waited for, all others wait.
+ * Locking: ACCESS SHARE on one table and its index at a time, released at
+ * once.  It does not wait for a lock, as all other sessions would queue up
+ * behind it.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,11 +41,12 @@
 #include "utils/syscache.h"
 
 #include "check_rows.h"
-#include "citus.h"
+#include "check_tables.h"
 #include "clock.h"
 #include "ddl.h"
 #include "lease.h"
 #include "mark.h"
+#include "other_extensions.h"
 #include "settings.h"
 
 /* How many IDs of a column are looked at. */
@@ -96,11 +98,7 @@ typedef struct Column
 static char *
 show_unit(uint64 unit)
 {
-	TimestampTz ts;
-
-	if (!clock_timestamp_of_unit(unit, &ts))
-		ts = DT_NOEND;
-	return check_show(ts);
+	return clock_show(clock_unit_or_end(unit));
 }
 
 /* a function of this extension, for a statement */
@@ -113,8 +111,7 @@ function_name(CheckState *state, const char *name)
 static void
 skip(Findings *findings, const char *name, const char *reason)
 {
-	findings->skipped = lappend(findings->skipped,
-								psprintf("%s (%s)", name, reason));
+	findings->skipped = lappend(findings->skipped, psprintf("%s (%s)", name, reason));
 }
 
 /*
@@ -144,9 +141,9 @@ join(List *names)
  * domains.  Those that come from a parent's are found by way of the parent.
  * Returns the number of columns.
  *
- * The planner takes the parts of the query for a row or two, whatever they are.
- * So they are not joined with each other, which it would do by nested loops: a
- * row looks up catalogs, or the hash table that a NOT IN makes.
+ * The planner takes the parts of the query for a row or two, whatever they
+ * are.  So they are not joined with each other, which it would do by nested
+ * loops: a row looks up catalogs, or the hash table that a NOT IN makes.
  */
 static int
 find_columns(CheckState *state, Findings *findings, Column **columns)
@@ -254,17 +251,17 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 static bool
 keep(Column *column, int64 id)
 {
-	int			place = column->nids;
+	int			pos = column->nids;
 
-	while (place > 0 && column->ids[place - 1] < id)
-		place--;
-	if (place == SAMPLE)
+	while (pos > 0 && column->ids[pos - 1] < id)
+		pos--;
+	if (pos == SAMPLE)
 		return false;
 	if (column->nids < SAMPLE)
 		column->nids++;
-	memmove(&column->ids[place + 1], &column->ids[place],
-			sizeof(int64) * (column->nids - place - 1));
-	column->ids[place] = id;
+	memmove(&column->ids[pos + 1], &column->ids[pos],
+			sizeof(int64) * (column->nids - pos - 1));
+	column->ids[pos] = id;
 	return true;
 }
 
@@ -363,7 +360,7 @@ judge(CheckState *state, Column *column)
 	bool		has_number = number >= 0;
 	uint64		own = (uint64) Max(number, 0);
 	uint64		limit = shared != NULL ?	/* 0 on a standby */
-		pg_atomic_read_u64(&shared->mark.limit) : 0;
+		pg_atomic_read_u64(&shared->mark.limit_unit) : 0;
 	TimestampTz now = clock_read();
 	int64		latest = layout_unit_floor(&snowflake_layout,
 										   clock_since_epoch(now + MAX_DRIFT_US));
@@ -433,7 +430,7 @@ judge(CheckState *state, Column *column)
 											  column->name, future,
 											  layout_unpack(&snowflake_layout, future, FIELD_NODE),
 											  show_unit(layout_unpack(&snowflake_layout, future, FIELD_TIME)),
-											  clock_name(), check_show(now)));
+											  clock_name(), clock_show(now)));
 	if (nodes != NIL && !column->subscribed && !RecoveryInProgress())
 		findings->warnings = lappend(findings->warnings,
 									 psprintf("%s of node%s %s; this server is node " UINT64_FORMAT ". Normal for rows from other servers, and from before a change of \"snowflake.node_id\" or snowflake_convert(). If IDs were drawn with another layout or epoch, %s(id, layout, epoch) reads them.",

@@ -1,19 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * clock.c
- *		The clocks that there are to choose from, and time since the epoch.
+ *		The clocks that there are to choose from, time since the epoch, and the
+ *		end of it; log lines that come once a minute; and steps of the server's
+ *		clock.
  *
  * "system" is the wall clock, whatever it does.  The others read it once, when
  * shared memory is made: at server start, and after a crash of a backend.
  *
- *	monotonic	goes on from there by a clock of the machine that nobody can
- *				set (the steady clock), so that steps never show;
- *	logical		goes on by drawing alone: to the next time unit when the
- *				sequence numbers of one are used up.  It may stay behind as
- *				far as it likes; how far ahead it may go is measured by the
- *				monotonic one.
+ * 	monotonic	goes on from there by a clock of the machine that nobody can
+ * 				set (the steady clock), so that steps never show;
+ * 	logical		goes on by drawing alone: to the next time unit when the
+ * 				sequence numbers of one are used up.  It may stay behind as
+ * 				far as it likes; how far ahead it may go is measured by the
+ * 				monotonic one.
  *
  * That no ID comes twice does not depend on any of them.
+ *
+ * Steps of the server's clock are seen by the steady clock.  Both go on at the
+ * same rate, slewing included.  So the difference changes when the clock is
+ * set, and only then.
+ *
+ * A failure often hits all backends at once, again and again until somebody
+ * mends the cause.  So that this does not fill the log, one backend says it,
+ * once a minute.  Of two backends at the same moment one wins.
  *
  * Locking: none, see shmem.h.
  *
@@ -24,8 +34,10 @@
 #include <time.h>
 
 #include "common/int.h"
+#include "utils/timestamp.h"
 
 #include "clock.h"
+#include "settings.h"
 #include "shmem.h"
 
 /* Goes on while the machine is suspended, where there is such a clock. */
@@ -71,17 +83,22 @@ clock_measure_offset(void)
 }
 
 void
-clock_start(void)
+clock_init_shmem(void)
 {
 	int64		offset = clock_measure_offset();
 	TimestampTz now = offset + clock_read_steady();
 
-	shared->clock.offset = offset;
-	pg_atomic_write_u64(&shared->clock.offset_seen, (uint64) offset);
+	shared->clock.offset_us = offset;
+	pg_atomic_init_u64(&shared->clock.offset_seen_us, (uint64) offset);
+	for (int i = 0; i < LOG_KINDS; i++)
+	{
+		pg_atomic_init_u64(&shared->log_throttles[i].at, 0);
+		pg_atomic_init_u64(&shared->log_throttles[i].left_out, 0);
+	}
 
 	/* with the clock before the epoch, nothing is drawn */
 	if (snowflake_clock == CLOCK_MODE_LOGICAL)
-		pg_atomic_write_u64(&shared->latest,
+		pg_atomic_write_u64(&shared->latest_unit,
 							(uint64) layout_unit_floor(&snowflake_layout,
 													   Max(now - snowflake_epoch, 0)));
 }
@@ -95,7 +112,7 @@ clock_read_monotonic(void)
 {
 	if (shared == NULL)
 		return GetCurrentTimestamp();
-	return shared->clock.offset + clock_read_steady();
+	return shared->clock.offset_us + clock_read_steady();
 }
 
 TimestampTz
@@ -104,7 +121,7 @@ clock_read_logical(void)
 	if (shared == NULL)
 		return GetCurrentTimestamp();
 	return snowflake_epoch +
-		(int64) pg_atomic_read_u64(&shared->latest) * snowflake_layout.unit_us;
+		(int64) pg_atomic_read_u64(&shared->latest_unit) * snowflake_layout.unit_us;
 }
 
 /*
@@ -130,8 +147,7 @@ clock_since_epoch(TimestampTz ts)
  * timestamp cannot hold it.
  */
 bool
-clock_unit_start(const Layout *layout, TimestampTz epoch, uint64 unit,
-				 TimestampTz *ts)
+clock_unit_start(const Layout *layout, TimestampTz epoch, uint64 unit, TimestampTz *ts)
 {
 	int64		us;
 
@@ -147,4 +163,147 @@ bool
 clock_timestamp_of_unit(uint64 unit, TimestampTz *ts)
 {
 	return clock_unit_start(&snowflake_layout, snowflake_epoch, unit, ts);
+}
+
+TimestampTz
+clock_unit_or_end(uint64 unit)
+{
+	TimestampTz ts;
+
+	return clock_timestamp_of_unit(unit, &ts) ? ts : DT_NOEND;
+}
+
+/*
+ * The end of the layout's time
+ */
+
+int64
+lifetime_left(uint64 unit)
+{
+	uint64		units = unit > MAX_TIME ? 0 : MAX_TIME + 1 - unit;
+
+	if (units > (uint64) (PG_INT64_MAX / snowflake_layout.unit_us))
+		return PG_INT64_MAX;
+	return (int64) units * snowflake_layout.unit_us;
+}
+
+char *
+lifetime_detail(void)
+{
+	return psprintf("The layout \"%s\" with epoch %s ends at %s.",
+					snowflake_layout_text, clock_show(snowflake_epoch),
+					clock_show(clock_unit_or_end(MAX_TIME + 1)));
+}
+
+/*
+ * More time bits on top of all others change no ID that there is, and none
+ * that is drawn before the old end either.  Where there is no room for them,
+ * there is none for larger IDs: with a later epoch the numbers come again.
+ */
+char *
+lifetime_hint(void)
+{
+	int			spare = LAYOUT_MAX_BITS - snowflake_layout.total_bits;
+
+	if (spare > 0 && layout_sorts_by_time(&snowflake_layout))
+		return psprintf("Give the time field more bits, up to %d, restart the server and call snowflake_accept_layout(). Existing IDs keep their meaning, and new ones are larger.",
+						snowflake_layout.bits[FIELD_TIME] + spare);
+	return pstrdup("Set a later \"snowflake.epoch\", with which the IDs begin anew, and a \"snowflake.node_id\" that no server has had, unless the new IDs go to tables without old ones. Then restart the server and call snowflake_accept_layout().");
+}
+
+/*
+ * Log lines, at most one a minute of each kind
+ */
+
+#define LOG_INTERVAL_US	(60 * USECS_PER_SEC)
+
+bool
+log_is_due(LogKind kind, uint64 *left_out)
+{
+	LogThrottle *throttle = &shared->log_throttles[kind];
+	uint64		now = (uint64) clock_read_steady();
+	uint64		last = pg_atomic_read_u64(&throttle->at);
+
+	if ((last != 0 && now < last + LOG_INTERVAL_US) ||
+		!pg_atomic_compare_exchange_u64(&throttle->at, &last, now))
+	{
+		pg_atomic_fetch_add_u64(&throttle->left_out, 1);
+		*left_out = 0;
+		return false;
+	}
+	*left_out = pg_atomic_exchange_u64(&throttle->left_out, 0);
+	return true;
+}
+
+const char *
+log_left_out(uint64 left_out)
+{
+	if (left_out == 0)
+		return "";
+	return psprintf(" Not shown since the last message of this kind: " UINT64_FORMAT ".",
+					left_out);
+}
+
+/*
+ * Steps of the server's clock
+ */
+
+/* What is less is no step, but the time between reading two clocks. */
+#define MIN_STEP_US	1000
+
+/*
+ * Count a step, and say so in the log: at most once a minute, but when it is
+ * the largest so far.
+ */
+static void
+note_step(int64 step_us)
+{
+	bool		back = step_us < 0;
+	uint64		us = (uint64) (back ? -step_us : step_us);
+	pg_atomic_uint64 *largest = back ? &shared->stats.regression_max_us :
+		&shared->stats.jump_max_us;
+	bool		is_largest = us > pg_atomic_read_u64(largest);
+	uint64		left_out;
+
+	pg_atomic_fetch_add_u64(back ? &shared->stats.regressions :
+							&shared->stats.jumps, 1);
+	shmem_raise(largest, us);
+
+	if (!log_is_due(back ? LOG_OF_CLOCK_BACK : LOG_OF_CLOCK_FORWARD, &left_out) &&
+		!is_largest)
+		return;
+	ereport(LOG,
+			(back ?
+			 errmsg("the server's clock was set back by " UINT64_FORMAT ".%03d ms",
+					us / 1000, (int) (us % 1000)) :
+			 errmsg("the server's clock was set forward by " UINT64_FORMAT ".%03d ms",
+					us / 1000, (int) (us % 1000)),
+			 !clock_can_step() ?
+			 errdetail("snowflake IDs go by the clock as it was when the server started. Now it shows %s.%s",
+					   clock_show(GetCurrentTimestamp()),
+					   log_left_out(left_out)) :
+			 errdetail("snowflake IDs go by this clock. Now it shows %s.%s",
+					   clock_show(GetCurrentTimestamp()),
+					   log_left_out(left_out)),
+			 back && clock_can_step() ?
+			 errhint("No ID is issued twice. If this is more than \"snowflake.max_drift\", sessions wait for the clock.") : 0));
+}
+
+void
+clock_watch_steps(void)
+{
+	pg_atomic_uint64 *offset_seen = &shared->clock.offset_seen_us;
+	uint64		seen = pg_atomic_read_u64(offset_seen);
+	int64		offset;
+
+	/* time may pass between these two readings, so measure before saying so */
+	offset = GetCurrentTimestamp() - clock_read_steady();
+	if (likely(llabs(offset - (int64) seen) < MIN_STEP_US))
+		return;
+	offset = clock_measure_offset();
+	if (llabs(offset - (int64) seen) < MIN_STEP_US)
+		return;
+
+	if (pg_atomic_compare_exchange_u64(offset_seen, &seen, (uint64) offset))
+		note_step(offset - (int64) seen);
 }

@@ -1,17 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * clock.h
- *		The clock that IDs take their time from.
+ *		The clock that IDs take their time from, and what depends on it.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SNOWFLAKE_CLOCK_H
 #define SNOWFLAKE_CLOCK_H
 
+#include "datatype/timestamp.h"
 #include "utils/timestamp.h"
 
 #include "layout.h"
 #include "settings.h"
+#include "shmem.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -47,7 +49,7 @@ clock_read_to_draw(void)
 
 /* Does it change when the server's clock is set? */
 static inline bool
-clock_steps(void)
+clock_can_step(void)
 {
 	return snowflake_clock == CLOCK_MODE_SYSTEM;
 }
@@ -56,7 +58,7 @@ clock_steps(void)
 static inline const char *
 clock_name(void)
 {
-	return clock_steps() ? "clock" : "monotonic clock";
+	return clock_can_step() ? "clock" : "monotonic clock";
 }
 
 /* Microseconds since some moment, on a clock that nobody can set. */
@@ -65,8 +67,8 @@ extern int64 clock_read_steady(void);
 /* From that to the server's timestamps. */
 extern int64 clock_measure_offset(void);
 
-/* In the postmaster, when shared memory was made. */
-extern void clock_start(void);
+/* The first values in shared memory; after generator_init_shmem(). */
+extern void clock_init_shmem(void);
 
 /* An instant given as milliseconds since 1970-01-01 UTC. */
 static inline TimestampTz
@@ -79,6 +81,45 @@ extern int64 clock_since_epoch(TimestampTz ts);
 extern bool clock_unit_start(const Layout *layout, TimestampTz epoch,
 							 uint64 unit, TimestampTz *ts);
 extern bool clock_timestamp_of_unit(uint64 unit, TimestampTz *ts);
+
+/* The same, and DT_NOEND where a timestamp cannot hold it. */
+extern TimestampTz clock_unit_or_end(uint64 unit);
+
+/* An instant, for a message. */
+static inline char *
+clock_show(TimestampTz ts)
+{
+	return pstrdup(timestamptz_to_str(ts));
+}
+
+/* The log and snowflake_check() warn when less than this is left. */
+#define LIFETIME_WARNING_US	(365 * USECS_PER_DAY)
+
+/*
+ * Microseconds from the beginning of a time unit to the end, 0 past it;
+ * PG_INT64_MAX when they are more.
+ */
+extern int64 lifetime_left(uint64 unit);
+
+/* For a DETAIL: the layout and when it ends.  For a HINT: what to do. */
+extern char *lifetime_detail(void);
+extern char *lifetime_hint(void);
+
+/*
+ * May a line of this kind be written now?  True once a minute, over all
+ * backends; then the caller has to write it.  Sets how many were left out
+ * since the last one.
+ */
+extern bool log_is_due(LogKind kind, uint64 *left_out);
+
+/* That as a sentence to follow another one; '' for none. */
+extern const char *log_left_out(uint64 left_out);
+
+/*
+ * Has the server's clock been set since anybody looked?  Counts it, and says
+ * so in the log.  Not for the fast path.
+ */
+extern void clock_watch_steps(void);
 
 #pragma GCC visibility pop
 

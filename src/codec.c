@@ -115,8 +115,7 @@ first_difference_from_max(const Codec *codec, const char *str)
 }
 
 CodecResult
-codec_decode(const Codec *codec, const char *str, size_t len,
-			 int64_t *id, size_t *offset)
+codec_decode(const Codec *codec, const char *str, size_t len, int64_t *id, size_t *offset)
 {
 	int64_t		number = 0;
 

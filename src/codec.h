@@ -47,8 +47,7 @@ extern const Codec *codec_find(const char *name, size_t len);
  * Write an ID, which must not be negative, as a text, without a terminating
  * zero.  Returns the length.
  */
-extern size_t codec_encode(const Codec *codec, int64_t id,
-						   char str[CODEC_MAX_LENGTH]);
+extern size_t codec_encode(const Codec *codec, int64_t id, char str[CODEC_MAX_LENGTH]);
 
 /*
  * Read a text, which may have any bytes.  *offset is where it goes wrong: all

@@ -21,14 +21,14 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#include "citus.h"
 #include "compat.h"
 #include "convert_check.h"
 #include "convert_columns.h"
 #include "ddl.h"
 #include "lease.h"
-#include "preload.h"
+#include "other_extensions.h"
 #include "settings.h"
+#include "shmem.h"
 
 /*
  * Views, rules, triggers, policies, generated columns and other objects that

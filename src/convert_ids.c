@@ -120,7 +120,7 @@ plan_advance(Conversion *plan)
 	 * No ID is issued below the floor.  While the floor was not read yet, 1
 	 * is taken for it.
 	 */
-	floor = Max(pg_atomic_read_u64(&shared->mark.floor), 1);
+	floor = Max(pg_atomic_read_u64(&shared->mark.floor_unit), 1);
 	floor = Min(floor, snowflake_layout.max[FIELD_TIME]);
 	if (layout_pack(&snowflake_layout, floor, node, 0, 0) > plan->max_id)
 		return;

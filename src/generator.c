@@ -27,10 +27,10 @@
  *	5. then it waits for the clock, up to max_wait; then it errors.
  *
  * A clock that was set back is the same case for all backends.  What counts is
- * the latest time unit that any of them has gone to (shared->latest): with that
- * further ahead than max_drift, nobody draws.  It is raised before an ID is
- * taken there, and looked at before one is taken anywhere: so no ID has a time
- * more than max_drift below that of one that was drawn before.
+ * the latest time unit that any of them has gone to (shared->latest_unit):
+ * with that further ahead than max_drift, nobody draws.  It is raised before
+ * an ID is taken there, and looked at before one is taken anywhere: so no ID
+ * has a time more than max_drift below that of one that was drawn before.
  *
  * The clock is one of several (clock.c).  With the logical one, all backends
  * draw in that latest time unit, and the clock that 4. and 5. mean is the
@@ -42,14 +42,16 @@
  * as it was when the server started, so that needs no test here.
  *
  * The IDs that one backend draws strictly increase: it goes on at its last
- * time unit or later, and within a time unit at its last slot or higher,
- * where the word is above everything drawn there before.  This needs the
- * worker between time and sequence; with other layouts it does not hop, and
- * changes slots only between time units, or never where the worker is above the
- * time.
+ * time unit or later, and within a time unit at its last slot or higher, where
+ * the word is above everything drawn there before.  This needs the worker
+ * field between time and sequence.  With other layouts the backend does not
+ * hop, and changes slots only between time units, or never where the worker
+ * field is above the time.
  *
- * Locking: none.  State of this backend is in "my"; nothing between taking an
- * ID and noting it there can fail or be interrupted.
+ * Locking: none on the way to an ID.  The table of who has which slot is under
+ * shared->lock, taken once at the first ID and once at exit; nothing that can
+ * fail is done under it.  State of this backend is in "my"; nothing between
+ * taking an ID and noting it there can fail or be interrupted.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,18 +60,16 @@
 #include "access/xlog.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 
 #include "clock.h"
-#include "clock_steps.h"
 #include "compat.h"
 #include "generator.h"
 #include "lease.h"
-#include "lifetime.h"
 #include "mark.h"
 #include "settings.h"
-#include "slots.h"
 #include "waits.h"
 
 /* A lease that ends within a shorter time unit counts to its end. */
@@ -78,8 +78,8 @@
 /*
  * A backend goes to its own slot when it has lost more swaps than this in a
  * millisecond, and stays there for so long.  Backends that insert rows lose
- * fewer, and what they lose is time well spent: some 0.1 us a swap.  Those that
- * only draw lose them within microseconds.
+ * fewer, and what they lose is time well spent: some 0.1 us a swap.  Those
+ * that only draw lose them within microseconds.
  */
 #define SWAPS_LOST		4
 #define AWAY_US			(64 * INT64CONST(1000))
@@ -87,8 +87,7 @@
 /* The state of a backend. */
 typedef struct GeneratorState
 {
-	BackendEntry *entry;		/* its place in shared memory, NULL before the
-								 * first ID */
+	BackendEntry *entry;		/* in shared memory, NULL before the first ID */
 	int			own;			/* the slot it was given */
 	int			start;			/* the slot to begin a time unit with */
 	int			nslots;			/* the slots it may draw from are below */
@@ -111,7 +110,7 @@ typedef struct GeneratorState
 	uint64		first_word;		/* the word's smallest value in the unit */
 	int64		first_id;		/* the smallest ID of slot and unit */
 	TimestampTz unit_start;		/* when the unit begins */
-	uint64		latest;			/* the last unit that others may be in */
+	uint64		latest_unit;	/* the last one that others may be in */
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
@@ -121,6 +120,125 @@ typedef struct GeneratorState
 static GeneratorState my = {
 	.unit_start = PG_INT64_MAX	/* drawing nowhere yet */
 };
+
+/*
+ * Slots
+ *
+ * A backend is given a slot when it first draws an ID and keeps it until it
+ * exits.  It is for when it is busy; the shared slot is given to nobody,
+ * unless there is no other.  With more backends than slots, several have the
+ * same:  nothing but speed depends on that, since every ID is taken by
+ * compare-and-swap.
+ */
+
+/*
+ * The i-th slot to try.
+ *
+ * A busy backend goes on into the slots above its own (it hops), so first
+ * come those with the most room before the next one given out: for 31 slots
+ * the shared one, 16, 8, 24, 4, ...  That is i with its bits reversed.  There
+ * are as many slots as worker numbers, a power of 2, or one less; that one
+ * would be last.
+ */
+static int
+slot_by_preference(int i)
+{
+	int			slot = 0;
+
+	for (int bit = (shared->nslots + 1) >> 1; bit > 0; bit >>= 1, i >>= 1)
+	{
+		if (i & 1)
+			slot |= bit;
+	}
+	return slot;
+}
+
+/*
+ * Count what a backend has drawn for the slot that it was drawn from.  By the
+ * backend itself, when it goes to another slot or exits.
+ */
+static void
+count_for_slot(BackendEntry *me)
+{
+	uint64		drawn = pg_atomic_read_u64(&me->drawn);
+
+	pg_atomic_fetch_add_u64(&SLOT(pg_atomic_read_u32(&me->drawn_from))->issued,
+							drawn - pg_atomic_read_u64(&me->counted));
+	pg_atomic_write_u64(&me->counted, drawn);
+}
+
+/*
+ * Give the slot back, with what was drawn counted.  The slot's word stays, so
+ * that the next owner starts above it.
+ */
+static void
+release_slot(int code, Datum arg)
+{
+	BackendEntry *me = BACKEND(MyProcNumber);
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (me->pid == MyProcPid)
+	{
+		count_for_slot(me);
+		SLOT(me->slot)->nbackends--;
+		me->pid = 0;
+	}
+	LWLockRelease(shared->lock);
+}
+
+/*
+ * Give this backend a slot: a free one, else one with the fewest backends.
+ * Returns its number, which is the worker number.  Call once a backend.
+ */
+static int
+acquire_slot(void)
+{
+	BackendEntry *me = BACKEND(MyProcNumber);
+	int			best;
+
+	Assert(MyProcNumber >= 0 && MyProcNumber < shared->nbackends);
+
+	/* Before the slot is taken, so that it cannot be left behind. */
+	before_shmem_exit(release_slot, (Datum) 0);
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	best = shared->nslots == 1 ? SHARED_SLOT : slot_by_preference(1);
+	for (int i = 2; i < shared->nslots && SLOT(best)->nbackends > 0; i++)
+	{
+		int			slot = slot_by_preference(i);
+
+		if (SLOT(slot)->nbackends < SLOT(best)->nbackends)
+			best = slot;
+	}
+	SLOT(best)->nbackends++;
+	pg_atomic_write_u32(&me->drawn_from, best);
+	me->slot = best;
+	me->pid = MyProcPid;
+	LWLockRelease(shared->lock);
+
+	return best;
+}
+
+void
+generator_init_shmem(void)
+{
+	pg_atomic_init_u64(&shared->latest_unit, 0);
+	for (int i = 0; i < shared->nslots; i++)
+	{
+		pg_atomic_init_u64(&SLOT(i)->word, 0);
+		pg_atomic_init_u64(&SLOT(i)->issued, 0);
+	}
+	for (int i = 0; i < shared->nbackends; i++)
+	{
+		pg_atomic_init_u64(&BACKEND(i)->drawn, 0);
+		pg_atomic_init_u64(&BACKEND(i)->counted, 0);
+		pg_atomic_init_u32(&BACKEND(i)->drawn_from, 0);
+	}
+}
+
+/*
+ * Drawing
+ */
 
 /*
  * With no node field there is one node number, 0, and nothing to set.
@@ -171,7 +289,7 @@ prepare(void)
 	my.looks_at_lease = settings_need_lease() &&
 		(snowflake_clock == CLOCK_MODE_LOGICAL ||
 		 snowflake_layout.unit_us > LONG_UNIT_US);
-	my.own = slots_acquire();
+	my.own = acquire_slot();
 	my.start = my.slot = my.own;
 	my.nslots = shared->nslots;
 	my.entry = BACKEND(MyProcNumber);
@@ -189,7 +307,7 @@ report_end(TimestampTz now)
 			 errdetail("%s The %s shows %s.",
 					   lifetime_detail(),
 					   clock_name(),
-					   pstrdup(timestamptz_to_str(now))),
+					   clock_show(now)),
 			 errhint("If the clock is right: %s", lifetime_hint())));
 }
 
@@ -199,8 +317,7 @@ report_end(TimestampTz now)
 static uint64
 unit_of(TimestampTz now)
 {
-	int64		unit = layout_unit_floor(&snowflake_layout,
-										 now - snowflake_epoch);
+	int64		unit = layout_unit_floor(&snowflake_layout, now - snowflake_epoch);
 
 	if (unit < 0)
 		ereport(ERROR,
@@ -208,9 +325,9 @@ unit_of(TimestampTz now)
 				 errmsg("cannot generate snowflake IDs before their epoch"),
 				 errdetail("The %s shows %s, \"snowflake.epoch\" is %s.",
 						   clock_name(),
-						   pstrdup(timestamptz_to_str(now)),
-						   pstrdup(timestamptz_to_str(snowflake_epoch))),
-				 clock_steps() ?
+						   clock_show(now),
+						   clock_show(snowflake_epoch)),
+				 clock_can_step() ?
 				 errhint("Set the server's clock. If it is right, set \"snowflake.epoch\" to an instant that is past, and restart the server.") :
 				 errhint("Set the server's clock, or \"snowflake.epoch\" to an instant that is past, and restart the server.")));
 	if ((uint64) unit > MAX_TIME)
@@ -244,7 +361,7 @@ first_sequence(uint64 word)
 		case SEQUENCE_START_ZERO:
 			return 0;
 		case SEQUENCE_START_CONTINUE:
-			if (word >> SEQUENCE_BITS >= pg_atomic_read_u64(&shared->mark.floor))
+			if (word >> SEQUENCE_BITS >= pg_atomic_read_u64(&shared->mark.floor_unit))
 				return (word + 1) & SEQUENCE_MASK;
 			break;				/* a new slot has no last one: anywhere */
 		case SEQUENCE_START_RANDOM:
@@ -266,7 +383,7 @@ count_drawn(uint64 count)
 
 	if (pg_atomic_read_u32(&entry->drawn_from) != (uint32) my.slot)
 	{
-		slots_count_drawn(entry);
+		count_for_slot(entry);
 		pg_atomic_write_u32(&entry->drawn_from, my.slot);
 	}
 	pg_atomic_write_u64(&entry->drawn, pg_atomic_read_u64(&entry->drawn) + count);
@@ -282,10 +399,9 @@ move_to(int slot, uint64 time)
 	my.slot = slot;
 	my.word = &SLOT(slot)->word;
 	my.first_word = time << SEQUENCE_BITS;
-	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(),
-							  slot, 0);
+	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(), slot, 0);
 	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
-	my.latest = time + MAX_DRIFT_US / snowflake_layout.unit_us;
+	my.latest_unit = time + MAX_DRIFT_US / snowflake_layout.unit_us;
 }
 
 /*
@@ -298,7 +414,7 @@ first_slot(uint64 time)
 	if (my.can_share && time >= my.away_until)
 		my.start = SHARED_SLOT;
 
-	/* back to the own slot once that is enough, see next_place() */
+	/* next_to_try() may have begun lower: back up once that is enough */
 	else if (my.slot == my.start ||
 			 my.slot - my.start < my.nslots - 1 - my.own)
 		my.start = my.own;
@@ -316,7 +432,7 @@ leave_shared_slot(void)
 }
 
 /*
- * Another backend was faster, so many times.
+ * This backend has lost so many compare-and-swaps to others.
  */
 static pg_noinline void
 note_swaps_lost(uint32 count)
@@ -328,7 +444,10 @@ note_swaps_lost(uint32 count)
 		return;
 	leave_shared_slot();
 
-	/* a leased number that is another one by now has nothing left in the unit */
+	/*
+	 * If another number was leased meanwhile, take() finds nothing left in
+	 * this unit.
+	 */
 	if (my.can_hop && my.slot < my.own)
 		move_to(my.own, my.time);
 }
@@ -400,7 +519,7 @@ earliest_unit(int slot, uint64 time)
  * first of the higher slots that has, else the earliest later unit.
  */
 static void
-next_place(uint64 *time, int *slot)
+next_to_try(uint64 *time, int *slot)
 {
 	uint64		earliest = PG_UINT64_MAX;
 
@@ -440,12 +559,13 @@ next_place(uint64 *time, int *slot)
 }
 
 /*
- * Is it the next unused time unit that was given up at the start?
+ * Is this unit the floor?  Those below were given up when the server was
+ * started, or by snowflake_advance().
  */
 static bool
 is_floor(uint64 time)
 {
-	return time == pg_atomic_read_u64(&shared->mark.floor);
+	return time == pg_atomic_read_u64(&shared->mark.floor_unit);
 }
 
 /*
@@ -460,34 +580,32 @@ why_wait_for(uint64 time, TimestampTz now)
 }
 
 /*
- * What there is to say of it, for a DETAIL.
+ * Why the backend waits, for a DETAIL.
  */
 static char *
 wait_detail(uint64 time, TimestampTz now)
 {
-	TimestampTz ts;
+	TimestampTz ts = clock_unit_or_end(time);
 
-	if (!clock_timestamp_of_unit(time, &ts))
-		ts = DT_NOEND;
 	return psprintf("The %s shows %s. %s %s, which is " INT64_FORMAT " ms ahead; \"snowflake.max_drift\" allows %d ms.",
 					clock_name(),
-					pstrdup(timestamptz_to_str(now)),
-					time <= pg_atomic_read_u64(&shared->latest) ?
+					clock_show(now),
+					time <= pg_atomic_read_u64(&shared->latest_unit) ?
 					"The latest ID is of" : "The next unused time unit begins at",
-					pstrdup(timestamptz_to_str(ts)),
+					clock_show(ts),
 					(ts - now + 999) / 1000,
 					snowflake_max_drift);
 }
 
 /*
- * And for a HINT.
+ * What to do about it, for a HINT.
  */
 static const char *
 wait_hint(WaitKind why)
 {
 	if (why == WAIT_UNIT)
 		return "Draw fewer IDs at a time, or use a layout with more sequence or worker bits.";
-	if (clock_steps())
+	if (clock_can_step())
 		return "Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.";
 	return "Set the server's clock and restart the server, wait until the time has come, or raise \"snowflake.max_drift\" to go on ahead of the clock.";
 }
@@ -571,15 +689,15 @@ wait_for_unit(uint64 time, TimestampTz now, Wait *wait)
 static void
 note_drift(TimestampTz now)
 {
-	TimestampTz wall = clock_steps() ? now : GetCurrentTimestamp();
+	TimestampTz wall = clock_can_step() ? now : GetCurrentTimestamp();
 	int64		drift_us = my.unit_start - wall;
 
 	if (drift_us > 0)
-		shmem_raise(&shared->stats.drift_max, (uint64) drift_us);
+		shmem_raise(&shared->stats.drift_max_us, (uint64) drift_us);
 }
 
 /*
- * The whole order: own slot, hop, borrow, wait, error.
+ * The whole order: shared slot, own slot, hop, borrow, wait, error.
  */
 static pg_noinline uint64
 take_anywhere(uint64 want, int64 *first)
@@ -590,7 +708,7 @@ take_anywhere(uint64 want, int64 *first)
 		prepare();
 	require_number();			/* the registry may not be set any more */
 
-	clock_steps_watch();
+	clock_watch_steps();
 	for (;;)
 	{
 		TimestampTz now;
@@ -612,7 +730,7 @@ take_anywhere(uint64 want, int64 *first)
 		latest = latest_unit(now);
 		if (snowflake_clock == CLOCK_MODE_LOGICAL)
 			time = unit_of(clock_read_to_draw());
-		last = pg_atomic_read_u64(&shared->latest);
+		last = pg_atomic_read_u64(&shared->latest_unit);
 
 		/*
 		 * Begin the clock's time unit, or go on where we are.  Nobody draws
@@ -636,7 +754,7 @@ take_anywhere(uint64 want, int64 *first)
 			uint64		count;
 
 			move_to(slot, time);
-			shmem_raise(&shared->latest, time);
+			shmem_raise(&shared->latest_unit, time);
 			count = take(want, first);
 			if (count > 0)
 			{
@@ -647,7 +765,7 @@ take_anywhere(uint64 want, int64 *first)
 					my.unit_start = PG_INT64_MAX;
 				return count;
 			}
-			next_place(&time, &slot);
+			next_to_try(&time, &slot);
 		}
 
 		if (time <= latest || !mark_is_open())
@@ -675,7 +793,7 @@ generator_take(uint64 want, int64 *first)
 	 * too.
 	 */
 	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us) &&
-		likely(pg_atomic_read_u64(&shared->latest) <= my.latest))
+		likely(pg_atomic_read_u64(&shared->latest_unit) <= my.latest_unit))
 	{
 		uint64		count = take(want, first);
 
@@ -694,14 +812,14 @@ generator_stay_below(int nslots)
 	if (nslots >= my.nslots)
 		return;
 
-	/* own slots are shared where there are more backends than slots, too */
+	/* several backends may get the same own slot, as with many backends */
 	my.nslots = nslots;
 	if (my.own >= nslots)
 		my.own = nslots == 1 ? 0 : 1 + my.own % (nslots - 1);
 	my.start = my.own;
 	if (my.slot >= nslots)
 	{
-		/* to go down takes a new time unit, even one ahead of the clock */
+		/* only a new time unit allows a lower slot, even one ahead of the clock */
 		my.time++;
 		my.slot = first_slot(my.time);
 		my.unit_start = PG_INT64_MAX;

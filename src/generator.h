@@ -23,8 +23,8 @@ extern int64 generator_step(void);
 
 /*
  * Let this backend draw from worker numbers below this only, from now on until
- * it ends.  Its IDs go on increasing, unless the worker is above the time in
- * the layout.
+ * it ends.  Its IDs go on increasing, unless the worker field is above the
+ * time in the layout.
  */
 extern void generator_stay_below(int nslots);
 
@@ -40,6 +40,9 @@ extern void generator_forget_current(void);
  * Has this backend already handed out an ID above this one, alone?
  */
 extern bool generator_has_passed(int64 id);
+
+/* The first values in shared memory. */
+extern void generator_init_shmem(void);
 
 #pragma GCC visibility pop
 

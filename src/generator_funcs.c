@@ -1,21 +1,67 @@
 /*-------------------------------------------------------------------------
  *
  * generator_funcs.c
- *		The SQL functions that take the next IDs: snowflake_nextval(), and
- *		snowflake_currval().
+ *		The SQL functions that make IDs: the next one, and those for a given
+ *		time.
  *
- * How an ID is made is in generator.c, the only file that these call.  Between
- * two calls, snowflake_nextval(count) keeps the IDs that it has taken and not
- * yet returned.  No locks.
+ * snowflake_nextval() and snowflake_currval() ask generator.c, where an ID is
+ * made.  snowflake_compose() and snowflake_id() only compute, by the settings.
+ * The sequence numbers that snowflake_backfill() takes are kept in backfill.c.
+ *
+ * COPY FROM writes rows in groups, which takes less time and WAL, unless a
+ * default is volatile: such a function might read the table that is being
+ * filled, and would miss the rows that are not written yet.  The server makes
+ * an exception for nextval(), which reads no table, but it cannot know that of
+ * a function of an extension.
+ *
+ * snowflake_nextval() does not read a table either.  So while COPY FROM
+ * prepares its defaults, planner support puts snowflake_copy_nextval() in its
+ * place: the same function, labelled STABLE.  COPY evaluates defaults once a
+ * row, whatever their labels.
+ *
+ * A plan or an ALTER TABLE ... ADD COLUMN would evaluate it once for all rows.
+ * So nothing else may get it:
+ *
+ * - It is put in only where there is no plan to be made ("root" is not set), and
+ *   only from the start of a COPY FROM until something else begins: a statement
+ *   within it, such as one of a trigger, or the first row.  An error ends that
+ *   too.
+ * - It cannot be called by name, as no SQL makes an argument of type internal.
+ *   Where a superuser makes it a part of something else, such as an aggregate, it
+ *   raises an error: the argument has to be the address of a variable here.
+ * - A caller who may not execute both functions gets snowflake_nextval() as it is,
+ *   and with it the server's own answer.
+ *
+ * What else the server prepares in that time has it too: the WHERE of the same
+ * COPY, and the CHECK of a domain, which the session then keeps.  Both are
+ * evaluated for each value, like any function in such a place.
+ *
+ * No locks; the only state is the backend's own.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "nodes/supportnodes.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
 
+#include "backfill.h"
+#include "clock.h"
+#include "compat.h"
 #include "generator.h"
+#include "generator_funcs.h"
+#include "ranges.h"
+#include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_next);
 PG_FUNCTION_INFO_V1(snowflake_nextval_count);
@@ -64,8 +110,7 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 					 errdetail("The number asked for is %d.", count)));
 
 		funcctx = SRF_FIRSTCALL_INIT();
-		batch = MemoryContextAllocZero(funcctx->multi_call_memory_ctx,
-									   sizeof(Batch));
+		batch = MemoryContextAllocZero(funcctx->multi_call_memory_ctx, sizeof(Batch));
 		batch->wanted = (uint64) count;
 		batch->at_once = (uint64) count;
 		batch->step = generator_step();
@@ -93,8 +138,7 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 	{
 		if (batch->wanted == 0)
 			SRF_RETURN_DONE(funcctx);
-		batch->taken = generator_take(Min(batch->wanted, batch->at_once),
-									  &batch->next);
+		batch->taken = generator_take(Min(batch->wanted, batch->at_once), &batch->next);
 		batch->wanted -= batch->taken;
 	}
 
@@ -117,4 +161,201 @@ snowflake_current(PG_FUNCTION_ARGS)
 				 errmsg("snowflake_currval is not yet defined in this session"),
 				 errhint("Call snowflake_nextval() first.")));
 	PG_RETURN_INT64(id);
+}
+
+/*
+ * The default of a column that COPY leaves out
+ */
+
+PG_FUNCTION_INFO_V1(snowflake_copy_nextval);
+PG_FUNCTION_INFO_V1(snowflake_copy_support);
+
+/* Are defaults of a COPY FROM being prepared? */
+static bool preparing = false;
+
+/* Its address is the argument of snowflake_copy_nextval(). */
+static const char by_support = 0;
+
+void
+copy_default_begin(Node *stmt)
+{
+	preparing = IsA(stmt, CopyStmt) && ((CopyStmt *) stmt)->is_from;
+}
+
+void
+copy_default_end(void)
+{
+	preparing = false;
+}
+
+/* May the caller execute a function? */
+static bool
+may_execute(Oid funcid)
+{
+	return object_aclcheck(ProcedureRelationId, funcid, GetUserId(),
+						   ACL_EXECUTE) == ACLCHECK_OK;
+}
+
+/*
+ * A call of snowflake_copy_nextval(), which is in the schema of the given
+ * snowflake_nextval(), or NULL to leave that.
+ */
+static Expr *
+stable_call(Oid nextval)
+{
+	Oid			argtype = INTERNALOID;
+	Oid			funcid;
+	Const	   *arg;
+
+	funcid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+							 CStringGetDatum("snowflake_copy_nextval"),
+							 PointerGetDatum(buildoidvector(&argtype, 1)),
+							 ObjectIdGetDatum(get_func_namespace(nextval)));
+	if (!OidIsValid(funcid) || !may_execute(funcid) || !may_execute(nextval))
+		return NULL;
+
+	arg = makeConst(INTERNALOID, -1, InvalidOid, sizeof(Datum),
+					PointerGetDatum(&by_support), false, true);
+	return (Expr *) makeFuncExpr(funcid, INT8OID, list_make1(arg),
+								 InvalidOid, InvalidOid,
+								 COERCE_EXPLICIT_CALL);
+}
+
+/* Planner support for snowflake_nextval(). */
+Datum
+snowflake_copy_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+	Expr	   *result = NULL;
+
+	if (preparing && IsA(request, SupportRequestSimplify))
+	{
+		SupportRequestSimplify *req = (SupportRequestSimplify *) request;
+
+		if (req->root == NULL)
+			result = stable_call(req->fcall->funcid);
+	}
+	PG_RETURN_POINTER(result);
+}
+
+/* snowflake_copy_nextval(): see above */
+Datum
+snowflake_copy_nextval(PG_FUNCTION_ARGS)
+{
+	int64		id;
+
+	if (PG_ARGISNULL(0) || PG_GETARG_POINTER(0) != &by_support)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("snowflake_copy_nextval() is called by COPY only"),
+				 errhint("Call snowflake_nextval().")));
+
+	copy_default_end();
+	(void) generator_take(1, &id);
+	generator_set_current(id, true);
+	PG_RETURN_INT64(id);
+}
+
+/*
+ * IDs for a given time
+ */
+
+PG_FUNCTION_INFO_V1(snowflake_compose);
+PG_FUNCTION_INFO_V1(snowflake_id);
+PG_FUNCTION_INFO_V1(snowflake_backfill);
+
+/*
+ * An argument for a field of the ID, checked to fit.
+ */
+static uint64
+getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
+{
+	int32		number = PG_GETARG_INT32(argno);
+
+	if (number < 0 || (uint64) number > snowflake_layout.max[field])
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("%s %d is out of range",
+						layout_field_name(field), number),
+				 errdetail("The layout \"%s\" has numbers from 0 to " UINT64_FORMAT " there.",
+						   snowflake_layout_text,
+						   (uint64) snowflake_layout.max[field])));
+	return (uint64) number;
+}
+
+/*
+ * The time unit that holds an argument's instant, checked to be one of the
+ * layout.
+ */
+static uint64
+getarg_unit(FunctionCallInfo fcinfo, int argno)
+{
+	TimestampTz ts = PG_GETARG_TIMESTAMPTZ(argno);
+	int64		unit = layout_unit_floor(&snowflake_layout, clock_since_epoch(ts));
+
+	if (TIMESTAMP_NOT_FINITE(ts) || unit < 0 ||
+		(uint64) unit > snowflake_layout.max[FIELD_TIME])
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("time %s is out of range", clock_show(ts)),
+				 errdetail("The layout \"%s\" begins at %s and has " UINT64_FORMAT " time units.",
+						   snowflake_layout_text,
+						   clock_show(snowflake_epoch),
+						   (uint64) snowflake_layout.max[FIELD_TIME] + 1)));
+	return (uint64) unit;
+}
+
+/* snowflake_compose(ts, node, worker, sequence) */
+Datum
+snowflake_compose(PG_FUNCTION_ARGS)
+{
+	uint64		unit = getarg_unit(fcinfo, 0);
+
+	PG_RETURN_INT64(layout_pack(&snowflake_layout, unit,
+								getarg_field(fcinfo, 1, FIELD_NODE),
+								getarg_field(fcinfo, 2, FIELD_WORKER),
+								getarg_field(fcinfo, 3, FIELD_SEQUENCE)));
+}
+
+/*
+ * snowflake_id(ts, discriminator): the caller's number in place of all fields
+ * below the time.  Whether the ID is unique is up to the caller.
+ */
+Datum
+snowflake_id(PG_FUNCTION_ARGS)
+{
+	uint64		unit = getarg_unit(fcinfo, 0);
+	int64		discriminator = PG_GETARG_INT64(1);
+	int			bits = snowflake_layout.shift[FIELD_TIME];
+
+	ids_require_order("Put the ID together with snowflake_compose(), field by field.");
+
+	if (discriminator < 0 || discriminator >> bits != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("discriminator " INT64_FORMAT " is out of range",
+						discriminator),
+				 errdetail("The layout \"%s\" has %d bits below the time, for numbers from 0 to " INT64_FORMAT ".",
+						   snowflake_layout_text, bits,
+						   (INT64CONST(1) << bits) - 1)));
+
+	PG_RETURN_INT64((int64) (unit << bits) | discriminator);
+}
+
+/* snowflake_backfill(ts) */
+Datum
+snowflake_backfill(PG_FUNCTION_ARGS)
+{
+	uint64		unit = getarg_unit(fcinfo, 0);
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (PG_GETARG_TIMESTAMPTZ(0) > now)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("cannot backfill snowflake IDs of the future"),
+				 errdetail("The time is %s, and the clock shows %s.",
+						   clock_show(PG_GETARG_TIMESTAMPTZ(0)),
+						   clock_show(now))));
+
+	PG_RETURN_INT64(backfill_draw(unit));
 }

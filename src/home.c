@@ -1,15 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * home.c
- *		Transactions of the background workers in the home database.
+ *		Transactions of the background workers in the home database, and what
+ *		keeps logical replication away from what is there.
  *
  * Whoever owns that database, or may set something for it or for all roles,
- * must not be able to change what the statements of a worker mean, nor to hold
- * one up.  So the settings that could are overridden, and each statement has a
- * bound.  A commit has none, as it may wait for synchronous standbys, and one
- * whose wait was cancelled looks like any other.
+ * must not be able to change what the statements of these workers mean, nor to
+ * hold one up.  So the settings that could are overridden, and each statement
+ * has a bound.  A commit has none, as it may wait for synchronous standbys,
+ * and one whose wait was cancelled looks like any other.
  *
- * Called by the workers alone, with no lock of ours held.
+ * What the tables there hold is about this server alone.  A publication FOR
+ * ALL TABLES sends it to subscribers nevertheless, where it would take the
+ * place of theirs: numbers that were used would count as unused.  So each
+ * table has two triggers with one function:
+ *
+ * 	discard_replicated	BEFORE INSERT OR UPDATE OR DELETE, for each row
+ * 	refuse_truncate		BEFORE TRUNCATE, for each statement
+ *
+ * The first one fires in replicas, that is, where session_replication_role is
+ * "replica".  But that can also be set by hand, for a background worker too;
+ * and ALTER TABLE ENABLE TRIGGER ALL, as pg_restore has it, lets the trigger
+ * fire in all sessions.  So the function looks for itself who writes.
+ *
+ * A trigger cannot discard a TRUNCATE.  So that none is sent, the second
+ * trigger fires always.
+ *
+ * The tables of snowflake_home have them from its script, and the home
+ * database may have a subscription before it has anything else of ours.  Those
+ * of snowflake_segments get them here.
+ *
+ * The mark is a sequence, which can be published from PostgreSQL 19 on, and
+ * has no triggers.  But a subscription refuses to write a sequence whose
+ * parameters are not those of the publisher's.  One of them is of no use
+ * here, START.  So it tells this server from others.
+ *
+ * Called by the background workers alone, with no lock of ours held; but the
+ * triggers' function is called by whoever writes to the tables.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,20 +46,25 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "commands/trigger.h"
 #include "executor/spi.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
+#include "replication/logicalworker.h"
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/ps_status.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
 
 #include "compat.h"
 #include "home.h"
+#include "instance.h"
 #include "settings.h"
 
 /* For all statements of a transaction. */
@@ -81,8 +113,7 @@ override_settings(void)
 	for (int i = 0; i < (int) lengthof(settings); i++)
 	{
 		if (GetConfigOption(settings[i][0], true, false) != NULL)
-			SetConfigOption(settings[i][0], settings[i][1],
-							PGC_SUSET, PGC_S_OVERRIDE);
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 	}
 	CommitTransactionCommand();
 }
@@ -90,8 +121,9 @@ override_settings(void)
 /*
  * Between transactions: nothing to do, for pg_stat_activity and ps.
  *
- * The wait for a lock or a standby may have reset the latch, so whoever asked
- * for something meanwhile would be slept over.  So look again.
+ * The wait for a lock or a standby may have reset the latch.  Then this
+ * process would sleep although something was asked meanwhile.  So it looks
+ * once more.
  */
 static void
 idle(void)
@@ -106,8 +138,8 @@ void
 home_connect(void)
 {
 	/*
-	 * One that the database's has no conversion to would end the process.  No
-	 * client reads what is said here.
+	 * An encoding that the database's cannot be converted to would end the
+	 * process.  No client reads what this process says.
 	 */
 	SetConfigOption("client_encoding", "SQL_ASCII", PGC_SUSET, PGC_S_OVERRIDE);
 
@@ -119,8 +151,8 @@ home_connect(void)
 }
 
 /*
- * Both timeouts come as a SIGINT, like a request to cancel.  It is ignored
- * from here on, and what came before does not count.
+ * A timeout comes as a SIGINT, like a request to cancel.  From here on it is
+ * ignored, and one that came already is forgotten.
  */
 static void
 end_bound(void)
@@ -152,7 +184,7 @@ home_commit(void)
 	CommitTransactionCommand();
 
 	/*
-	 * The wait for a synchronous standby is cut short when the worker is told
+	 * The wait for a synchronous standby is cut short when the process is told
 	 * to end, and when the postmaster dies, which sets ProcDiePending alone.
 	 * Then it ends here: what is not durable is not published.
 	 */
@@ -179,22 +211,11 @@ home_exists(void)
 static uint64
 run(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
 {
-	int			result = SPI_execute_with_args(sql, nargs, types, values, nulls,
-											   false, 0);
+	int			result = SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
 
 	if (result < 0)
 		elog(ERROR, "%s failed: %s", sql, SPI_result_code_string(result));
 	return SPI_processed;
-}
-
-uint64
-home_run(const char *sql, Oid type1, Datum value1, Oid type2, Datum value2)
-{
-	Oid			types[2] = {type1, type2};
-	Datum		values[2] = {value1, value2};
-	int			nargs = (type1 != InvalidOid) + (type2 != InvalidOid);
-
-	return run(sql, nargs, types, values, NULL);
 }
 
 uint64
@@ -240,6 +261,12 @@ home_run_ddl(const char *sql)
 }
 
 Datum
+home_value(const char *column)
+{
+	return home_result(SPI_fnumber(SPI_tuptable->tupdesc, column));
+}
+
+Datum
 home_result(int column)
 {
 	bool		isnull;
@@ -249,4 +276,106 @@ home_result(int column)
 	if (isnull)
 		elog(ERROR, "unexpected null in the home database");
 	return value;
+}
+
+/*
+ * Logical replication
+ */
+
+PG_FUNCTION_INFO_V1(snowflake_home_discard);
+
+/*
+ * Does this process apply the changes of another server?  Also one of other
+ * software for replication, which tells the server of it in the same way.
+ */
+static bool
+is_applying(void)
+{
+	return IsLogicalWorker() || session_has_origin();
+}
+
+/* The triggers' function, snowflake_home.discard() */
+Datum
+snowflake_home_discard(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigdata = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_BEFORE(trigdata->tg_event) ||
+		TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ==
+		TRIGGER_FIRED_BY_TRUNCATE(trigdata->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("snowflake_home.discard must be called as a BEFORE trigger, FOR EACH ROW or of TRUNCATE")));
+
+	if (TRIGGER_FIRED_BY_TRUNCATE(trigdata->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot truncate \"%s\"",
+						RelationGetRelationName(trigdata->tg_relation)),
+				 errdetail("The table is needed to keep this server's snowflake IDs and numbers unique."),
+				 is_applying() ?
+				 errhint("Let the subscription skip this transaction, with ALTER SUBSCRIPTION ... SKIP.") : 0));
+
+	if (is_applying())
+		return PointerGetDatum(NULL);
+	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event) ?
+						   trigdata->tg_newtuple : trigdata->tg_trigtuple);
+}
+
+/*
+ * The function is added to the extension, so that no dump has it.
+ */
+void
+home_guard_extension(const char *extension, const char *schema)
+{
+	const char *names[2] = {extension, schema};
+	char	   *tables;
+
+	(void) home_run_texts("SELECT coalesce(string_agg(format("
+						  "'DROP TRIGGER IF EXISTS discard_replicated ON %1$s;"
+						  " DROP TRIGGER IF EXISTS refuse_truncate ON %1$s;"
+						  " CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON %1$s"
+						  "  FOR EACH ROW EXECUTE FUNCTION %2$s%3$I();"
+						  " CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON %1$s"
+						  "  FOR EACH STATEMENT EXECUTE FUNCTION %2$s%3$I();"
+						  " ALTER TABLE %1$s ENABLE REPLICA TRIGGER discard_replicated,"
+						  "  ENABLE ALWAYS TRIGGER refuse_truncate;',"
+						  " d.objid::regclass, $2, $1 || '_discard'), ' '), '')"
+						  " FROM pg_extension e"
+						  " JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass"
+						  "  AND d.refobjid = e.oid AND d.deptype = 'e' AND d.classid = 'pg_class'::regclass"
+						  " JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'r'"
+						  " WHERE e.extname = $1"
+						  " AND NOT " HOME_GUARD_IS_ON("c.oid"),
+						  2, names);
+	tables = TextDatumGetCString(home_result(1));
+	if (tables[0] == '\0')
+		return;
+
+	if (home_run_texts("SELECT FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass"
+					   "  AND d.objid = p.oid AND d.deptype = 'e'"
+					   " JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass"
+					   "  AND d.refobjid = e.oid"
+					   " WHERE e.extname = $1 AND p.proname = $1 || '_discard'",
+					   1, names) == 0)
+		home_run_ddl(psprintf("CREATE FUNCTION %1$s%2$s_discard() RETURNS trigger"
+							  " LANGUAGE c AS '$libdir/snowflake', 'snowflake_home_discard';"
+							  " COMMENT ON FUNCTION %1$s%2$s_discard() IS"
+							  " 'trigger that discards what logical replication writes to a table, and refuses to truncate it';"
+							  " REVOKE ALL ON FUNCTION %1$s%2$s_discard() FROM PUBLIC;"
+							  " ALTER EXTENSION %2$s ADD FUNCTION %1$s%2$s_discard()",
+							  schema, extension));
+	home_run_ddl(tables);
+}
+
+void
+home_guard_sequence(const char *name)
+{
+	int64		start = instance_number();
+
+	if (HAVE_PUBLISHED_SEQUENCES &&
+		home_run("SELECT FROM pg_sequence WHERE seqrelid = %s::regclass AND seqstart <> " INT64_FORMAT,
+				 quote_literal_cstr(name), start) > 0)
+		home_run_ddl(psprintf("ALTER SEQUENCE %s START " INT64_FORMAT, name, start));
 }

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * home.h
- *		Transactions of the background workers in the home database.
+ *		Transactions of the background workers in the home database, and what
+ *		keeps logical replication away from what is there.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,11 +31,10 @@ extern void home_abort(void);
 extern bool home_exists(void);
 
 /*
- * Run a statement with up to two parameters, InvalidOid for the type of those
- * not given.  Returns the number of rows.
+ * Run a statement, as a format: for numbers, and texts that are quoted.
+ * Returns the number of rows.
  */
-extern uint64 home_run(const char *sql, Oid type1, Datum value1,
-					   Oid type2, Datum value2);
+#define home_run(...) home_run_plain(psprintf(__VA_ARGS__))
 extern uint64 home_run_plain(const char *sql);
 
 /* Run a statement whose parameters are all of type text; NULL for null. */
@@ -43,8 +43,28 @@ extern uint64 home_run_texts(const char *sql, int nparams, const char *const *va
 /* Run a statement that event triggers have no part in. */
 extern void home_run_ddl(const char *sql);
 
-/* A column, from 1, of the first row; an ERROR when it is null. */
+/*
+ * A column of the first row, by its number from 1 or by its name; an ERROR
+ * when it is null.
+ */
 extern Datum home_result(int column);
+extern Datum home_value(const char *column);
+
+/* Has a table its triggers, in the state that they are created in?  SQL. */
+#define HOME_GUARD_IS_ON(oid) \
+	"(SELECT count(*) = 2 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid" \
+	" WHERE t.tgrelid = " oid " AND p.prosrc = 'snowflake_home_discard'" \
+	" AND t.tgenabled = CASE t.tgname WHEN 'discard_replicated' THEN 'R'::\"char\" ELSE 'A' END)"
+
+/*
+ * Give the tables of an extension their triggers, where they lack them.  Its
+ * script cannot, as it is also used where this library is not.  The schema is
+ * to be put before names.  In a transaction of the services.
+ */
+extern void home_guard_extension(const char *extension, const char *schema);
+
+/* Let no subscription write a sequence.  Its value stays as it is. */
+extern void home_guard_sequence(const char *name);
 
 #pragma GCC visibility pop
 

@@ -62,10 +62,10 @@ instance_note_start(void)
 }
 
 /*
- * A primary that comes back goes on on its timeline, unless it was started as a
- * standby, and was promoted in place.  Then its timeline ended where the
- * next one begins, at the end of all that it had written: recovery reads all of
- * that where it has no target and follows no other timeline.
+ * A primary that is started again stays on its timeline.  The exception is one
+ * that was started as a standby and promoted in place.  Then the next timeline
+ * begins where the old one ended: at the end of all that this server had
+ * written, if recovery had no target and followed no other timeline.
  */
 bool
 instance_goes_on(TimeLineID timeline)
@@ -83,9 +83,9 @@ instance_goes_on(TimeLineID timeline)
 }
 
 /*
- * What this server is: not the same for a copy of its data directory, nor
- * after the machine was booted.  '' where that cannot be known, which is the
- * same as nothing.
+ * A text that tells this server from a copy of its data directory, and from
+ * itself before the machine was booted.  '' where that cannot be known; that
+ * is to be taken as equal to nothing.
  */
 const char *
 instance_text(void)
@@ -118,8 +118,8 @@ instance_text(void)
 }
 
 /*
- * As a number of 48 bits, which is below any mark of our time.  Where the text is
- * not known, still the same for this cluster on this timeline alone.
+ * The same as a number of 48 bits, which is below any mark of our time.  Where
+ * the text is not known, the number still differs by cluster and timeline.
  */
 int64
 instance_number(void)

@@ -25,8 +25,8 @@ extern const char *instance_text(void);
 extern int64 instance_number(void);
 
 /*
- * A random name for this start of the server, a uuid, where it has none yet: the
- * text there is ''.
+ * A random name for this start of the server, a uuid, where it has none yet:
+ * the text there is ''.
  */
 extern void instance_name_start(char *name, size_t size);
 

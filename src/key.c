@@ -22,6 +22,7 @@
  */
 #include "key.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,6 +63,18 @@ enum
 	YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MILLISECOND, TIME_PARTS
 };
 
+/* Say what is wrong. */
+static bool __attribute__((format(printf, 2, 3)))
+fail(KeyError *error, const char *format,...)
+{
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(error->message, sizeof(error->message), format, args);
+	va_end(args);
+	return false;
+}
+
 static bool
 is_letter(char c)
 {
@@ -92,12 +105,8 @@ key_format_is_valid(const KeyFormat *format, KeyError *error)
 
 	if (prefix_len == 0 || prefix_len != (size_t) format->width[KEY_PREFIX] ||
 		key_prefix_length(format->prefix, prefix_len) != prefix_len)
-	{
-		snprintf(error->message, sizeof(error->message),
-				 "The prefix must be 1 to %d letters, from A to Z and from a to z.",
-				 KEY_MAX_PREFIX);
-		return false;
-	}
+		return fail(error, "The prefix must be 1 to %d letters, from A to Z and from a to z.",
+					KEY_MAX_PREFIX);
 
 	for (KeyField f = KEY_DATABASE; f < KEY_FIELDS; f++)
 	{
@@ -108,20 +117,12 @@ key_format_is_valid(const KeyFormat *format, KeyError *error)
 		if (f == KEY_TIME)
 			continue;
 		if (width < 0 || width > max_width)
-		{
-			snprintf(error->message, sizeof(error->message),
-					 "The width of the field \"%s\" is %d; it may be from 0 to %d.",
-					 field_names[f], width, max_width);
-			return false;
-		}
+			return fail(error, "The width of the field \"%s\" is %d; it may be from 0 to %d.",
+						field_names[f], width, max_width);
 		if (format->max[f] < 0 || format->max[f] >= power_of_10(width))
-		{
-			snprintf(error->message, sizeof(error->message),
-					 "The field \"%s\" has a width of %d, for numbers up to %lld, and must hold numbers up to %lld.",
-					 field_names[f], width, (long long) power_of_10(width) - 1,
-					 (long long) format->max[f]);
-			return false;
-		}
+			return fail(error, "The field \"%s\" has a width of %d, for numbers up to %lld, and must hold numbers up to %lld.",
+						field_names[f], width, (long long) power_of_10(width) - 1,
+						(long long) format->max[f]);
 	}
 	return true;
 }
@@ -274,20 +275,12 @@ read_number(Reader *reader, KeyField field, int width, int64_t *number)
 	{
 		reader->error->position = reader->pos + 1;
 		if (reader->pos >= reader->len)
-		{
-			snprintf(reader->error->message, sizeof(reader->error->message),
-					 "It ends before position %zu, in the field \"%s\"; keys of this format have %zu characters.",
-					 reader->pos + 1, field_names[field],
-					 key_length(reader->format));
-			return false;
-		}
+			return fail(reader->error, "It ends before position %zu, in the field \"%s\"; keys of this format have %zu characters.",
+						reader->pos + 1, field_names[field],
+						key_length(reader->format));
 		if (!is_digit(reader->str[reader->pos]))
-		{
-			snprintf(reader->error->message, sizeof(reader->error->message),
-					 "The character at position %zu, in the field \"%s\", is not a digit.",
-					 reader->pos + 1, field_names[field]);
-			return false;
-		}
+			return fail(reader->error, "The character at position %zu, in the field \"%s\", is not a digit.",
+						reader->pos + 1, field_names[field]);
 		*number = *number * 10 + (reader->str[reader->pos] - '0');
 	}
 	return true;
@@ -300,16 +293,11 @@ refuse(Reader *reader, const char *name, int width, int64_t number,
 {
 	reader->error->position = reader->pos - width + 1;
 	if (min == max)
-		snprintf(reader->error->message, sizeof(reader->error->message),
-				 "The %s at position %zu is %lld, and must be %lld.",
-				 name, reader->error->position, (long long) number,
-				 (long long) max);
-	else
-		snprintf(reader->error->message, sizeof(reader->error->message),
-				 "The %s at position %zu is %lld, and must be from %lld to %lld.",
-				 name, reader->error->position, (long long) number,
-				 (long long) min, (long long) max);
-	return false;
+		return fail(reader->error, "The %s at position %zu is %lld, and must be %lld.",
+					name, reader->error->position, (long long) number, (long long) max);
+	return fail(reader->error, "The %s at position %zu is %lld, and must be from %lld to %lld.",
+				name, reader->error->position, (long long) number,
+				(long long) min, (long long) max);
 }
 
 static bool
@@ -340,8 +328,7 @@ read_time(Reader *reader, int64_t *time, bool *is_again)
 }
 
 bool
-key_read_version(const KeyFormat *format, const char *str, size_t len,
-				 int64_t *version)
+key_read_version(const KeyFormat *format, const char *str, size_t len, int64_t *version)
 {
 	KeyError	error;
 	Reader		reader = {format, str, len, format->width[KEY_PREFIX], &error};
@@ -355,8 +342,7 @@ key_read_version(const KeyFormat *format, const char *str, size_t len,
 }
 
 bool
-key_read(const KeyFormat *format, const char *str, size_t len, Key *key,
-		 KeyError *error)
+key_read(const KeyFormat *format, const char *str, size_t len, Key *key, KeyError *error)
 {
 	Reader		reader = {format, str, len, 0, error};
 
@@ -366,10 +352,8 @@ key_read(const KeyFormat *format, const char *str, size_t len, Key *key,
 		if (reader.pos == len || str[reader.pos] != format->prefix[reader.pos])
 		{
 			error->position = reader.pos + 1;
-			snprintf(error->message, sizeof(error->message),
-					 "It does not have the prefix \"%s\" of this format.",
-					 format->prefix);
-			return false;
+			return fail(error, "It does not have the prefix \"%s\" of this format.",
+						format->prefix);
 		}
 	}
 
@@ -398,22 +382,18 @@ key_read(const KeyFormat *format, const char *str, size_t len, Key *key,
 			key->number[KEY_DATABASE] != number / format->tables_per_db)
 		{
 			error->position = key_field_position(format, KEY_DATABASE);
-			snprintf(error->message, sizeof(error->message),
-					 "The database at position %zu is %lld, but the table %lld is in the database %lld.",
-					 error->position, (long long) key->number[KEY_DATABASE],
-					 (long long) number,
-					 (long long) (number / format->tables_per_db));
-			return false;
+			return fail(error, "The database at position %zu is %lld, but the table %lld is in the database %lld.",
+						error->position, (long long) key->number[KEY_DATABASE],
+						(long long) number,
+						(long long) (number / format->tables_per_db));
 		}
 	}
 
 	if (reader.pos < len)
 	{
 		error->position = reader.pos + 1;
-		snprintf(error->message, sizeof(error->message),
-				 "It goes on at position %zu; keys of this format have %zu characters.",
-				 reader.pos + 1, reader.pos);
-		return false;
+		return fail(error, "It goes on at position %zu; keys of this format have %zu characters.",
+					reader.pos + 1, reader.pos);
 	}
 	return true;
 }
@@ -471,18 +451,13 @@ key_route_codes(const char *str, size_t len, int64_t tables, int64_t *table,
 {
 	error->position = 1;
 	if (len == 0)
-	{
-		snprintf(error->message, sizeof(error->message), "It is empty.");
-		return false;
-	}
+		return fail(error, "It is empty.");
 	for (size_t i = 0; i < len; i++)
 	{
 		if ((unsigned char) str[i] >= 0x80)
 		{
 			error->position = i + 1;
-			snprintf(error->message, sizeof(error->message),
-					 "The character at position %zu is not in ASCII.", i + 1);
-			return false;
+			return fail(error, "The character at position %zu is not in ASCII.", i + 1);
 		}
 	}
 	*table = (int64_t) (key_hash(str, len) % (uint64_t) tables);

@@ -94,8 +94,7 @@ extern size_t key_prefix_length(const char *str, size_t len);
  * Write a key, without a terminating zero.  Each number must be from 0 to the
  * format's largest.  Returns the length.
  */
-extern size_t key_write(const KeyFormat *format, const Key *key,
-						char str[KEY_MAX_LENGTH]);
+extern size_t key_write(const KeyFormat *format, const Key *key, char str[KEY_MAX_LENGTH]);
 
 /*
  * Read the version of a text, which may have any bytes, before it is known of

@@ -13,6 +13,7 @@
  */
 #include "layout.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,18 @@ static const char *const field_names[LAYOUT_FIELDS] = {
 	[FIELD_WORKER] = "worker",
 	[FIELD_SEQUENCE] = "sequence",
 };
+
+/* Say why it is no layout. */
+static bool __attribute__((format(printf, 2, 3)))
+fail(LayoutError *error, const char *format,...)
+{
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(error->message, sizeof(error->message), format, args);
+	va_end(args);
+	return false;
+}
 
 const char *
 layout_field_name(LayoutField field)
@@ -117,32 +130,20 @@ parse_field(const char *str, size_t len, Layout *layout, bool *seen,
 			break;
 	}
 	if (f == LAYOUT_FIELDS)
-	{
-		snprintf(error->message, sizeof(error->message),
-				 "Unknown field in \"%.*s\": the fields are \"time\", \"node\", \"worker\" and \"sequence\".",
-				 clip(str, len), str);
-		return false;
-	}
+		return fail(error, "Unknown field in \"%.*s\": the fields are \"time\", \"node\", \"worker\" and \"sequence\".",
+					clip(str, len), str);
 	*field = (LayoutField) f;
 
 	if (seen[f])
-	{
-		snprintf(error->message, sizeof(error->message),
-				 "Field \"%s\" is given twice.", field_names[f]);
-		return false;
-	}
+		return fail(error, "Field \"%s\" is given twice.", field_names[f]);
 	seen[f] = true;
 
 	rest = str + name_len + 1;
 	rest_len = colon ? len - name_len - 1 : 0;
 	digits = parse_number(rest, rest_len, LAYOUT_MAX_BITS, &number);
 	if (digits == 0 || (f == FIELD_TIME && number == 0))
-	{
-		snprintf(error->message, sizeof(error->message),
-				 "Field \"%s\" needs a colon and its width in bits, a number from %d to %d.",
-				 field_names[f], f == FIELD_TIME ? 1 : 0, LAYOUT_MAX_BITS);
-		return false;
-	}
+		return fail(error, "Field \"%s\" needs a colon and its width in bits, a number from %d to %d.",
+					field_names[f], f == FIELD_TIME ? 1 : 0, LAYOUT_MAX_BITS);
 	layout->bits[f] = (int) number;
 	rest += digits;
 	rest_len -= digits;
@@ -169,21 +170,14 @@ parse_field(const char *str, size_t len, Layout *layout, bool *seen,
 				return true;
 			}
 		}
-		snprintf(error->message, sizeof(error->message),
-				 "The time unit in \"%.*s\" must be a whole number, 1 or more, of \"ms\" or \"s\", such as \"@10ms\".",
-				 clip(str, len), str);
-		return false;
+		return fail(error, "The time unit in \"%.*s\" must be a whole number, 1 or more, of \"ms\" or \"s\", such as \"@10ms\".",
+					clip(str, len), str);
 	}
 
 	if (rest[0] == '@')
-		snprintf(error->message, sizeof(error->message),
-				 "Field \"%s\" has no unit: only the field \"time\" has one.",
-				 field_names[f]);
-	else
-		snprintf(error->message, sizeof(error->message),
-				 "Nothing may follow the width in \"%.*s\".",
-				 clip(str, len), str);
-	return false;
+		return fail(error, "Field \"%s\" has no unit: only the field \"time\" has one.",
+					field_names[f]);
+	return fail(error, "Nothing may follow the width in \"%.*s\".", clip(str, len), str);
 }
 
 /*
@@ -205,7 +199,7 @@ layout_parse(const char *str, Layout *layout, LayoutError *error)
 		 str += strspn(str, SEPARATORS))
 	{
 		size_t		len = strcspn(str, SEPARATORS);
-		LayoutField field;
+		LayoutField field = FIELD_TIME;
 
 		if (!parse_field(str, len, layout, seen, &field, error))
 			return false;
@@ -215,18 +209,10 @@ layout_parse(const char *str, Layout *layout, LayoutError *error)
 	}
 
 	if (!seen[FIELD_TIME])
-	{
-		snprintf(error->message, sizeof(error->message),
-				 "Field \"time\" is missing.");
-		return false;
-	}
+		return fail(error, "Field \"time\" is missing.");
 	if (layout->total_bits > LAYOUT_MAX_BITS)
-	{
-		snprintf(error->message, sizeof(error->message),
-				 "The widths add up to %d bits, but an ID has %d.",
-				 layout->total_bits, LAYOUT_MAX_BITS);
-		return false;
-	}
+		return fail(error, "The widths add up to %d bits, but an ID has %d.",
+					layout->total_bits, LAYOUT_MAX_BITS);
 
 	/* From the lowest field up, each begins where the one below ends. */
 	while (nfields-- > 0)
@@ -311,8 +297,7 @@ layout_equal(const Layout *a, const Layout *b)
  * even that below the ID.
  */
 bool
-layout_unit_above(const Layout *layout, uint64_t node, int64_t id,
-				  uint64_t *unit)
+layout_unit_above(const Layout *layout, uint64_t node, int64_t id, uint64_t *unit)
 {
 	*unit = layout_unpack(layout, id, FIELD_TIME) + 1;
 	return *unit <= layout->max[FIELD_TIME] &&

@@ -7,20 +7,20 @@
  * mark: IDs with this number may be issued only at times below.  lease_fetch.c
  * gets both from the registry; here is what they mean to this server.
  *
- * There are two fences.  Past the deadline nothing is issued.  And nothing is
- * issued at or above the mark, while whoever gets the number later issues
- * nothing below it (its floor).  The second alone keeps IDs unique, also when a
- * backend sleeps for an hour between looking at the deadline and taking an
- * ID, or a clock is wrong.
+ * There are two fences.  Past the deadline this server issues nothing.  And it
+ * issues nothing at or above the mark, while the server that gets the number
+ * next issues nothing below that mark (its floor).  The second fence alone
+ * keeps IDs unique, even if a backend sleeps for an hour between looking at
+ * the deadline and taking an ID, or if a clock is wrong.
  *
- * The published limit (mark.c) is below the mark, so backends that look at
- * that look at the mark too.  They read the limit first and the number then.
- * When the number changes,
+ * The published limit (mark.c) is never above the mark.  So a backend that
+ * obeys the limit obeys the mark.  Backends read the limit first and then the
+ * number.  When the number changes,
  *
  *	1. the services remember it with its floor in the home database, and commit;
  *	2. they offer it to the mark writer, which raises the words to the limit so
- *	   far, and to the floor: of what could be issued with the old number,
- *	   nothing is left;
+ *	   far, and to the floor: then no ID with the old number can be issued any
+ *	   more;
  *	3. the mark writer publishes the number with its floor and mark, and after
  *	   it a limit for it;
  *	4. when it has taken the offer, the services set the new deadline.
@@ -29,11 +29,13 @@
  * number and a time below.
  *
  * The lease is remembered in the home database, so that a restart can go on
- * with it while the registry is away: if it is the same boot of the same
- * machine, since only then the deadline means something, and the same data
- * directory, as a copy of it must not go on with the number of the original.
- * So is what was seen of the registry, by which the server tells one that it was
- * promoted in place of, and the registry whether it has lost something.
+ * with it while the registry is away.  It must be the same boot of the same
+ * machine, as the deadline means nothing on another.  And it must be the same
+ * data directory, as a copy must not go on with the number of the original.
+ *
+ * What this server has seen of the registry is remembered too.  By it the
+ * server recognizes an old primary of the registry, in whose place another one
+ * was promoted; and the registry learns whether it has lost something.
  *
  * Locking: see shmem.h.
  *
@@ -53,7 +55,6 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
@@ -68,14 +69,32 @@
 
 /*
  * Of the number that is offered to the mark writer: the deadline once it is
- * taken, 0 for none; and the number so far, for the log.  Not in shared memory,
- * as the next process could not tell whether the offer was made.
+ * taken, 0 for none; and the number so far, for the log.  Not in shared
+ * memory, as the next process could not tell whether the offer was made.
  */
 static struct
 {
-	int64		deadline;
+	int64		deadline_us;
 	int			before;
 }			offered;
+
+void
+lease_init_shmem(void)
+{
+	Lease	   *lease = &shared->lease;
+
+	pg_atomic_init_u32(&lease->node, (uint32) -1);
+	pg_atomic_init_u64(&lease->deadline_us, 0);
+	pg_atomic_init_u64(&lease->mark_us, 0);
+	pg_atomic_init_u32(&lease->offered, 0);
+	pg_atomic_init_u32(&lease->taken, 0);
+	pg_atomic_init_u64(&lease->clock_offset_us, 0);
+	pg_atomic_init_u32(&lease->free_numbers, (uint32) -1);
+	lease->seen.changes = -1;
+	lease->seen.renewals = -1;
+	lease->recalled_node = -1;
+	lease->remembered_node = -1;
+}
 
 bool
 lease_is_valid(void)
@@ -84,21 +103,21 @@ lease_is_valid(void)
 
 	if (!settings_need_lease())
 		return true;
-	deadline = pg_atomic_read_u64(&shared->lease.deadline);
+	deadline = pg_atomic_read_u64(&shared->lease.deadline_us);
 	return deadline != 0 && (uint64) clock_read_steady() < deadline;
 }
 
 bool
-lease_covers(uint64 time)
+lease_covers(uint64 unit)
 {
 	return !settings_need_lease() ||
-		time < mark_to_time((int64) pg_atomic_read_u64(&shared->lease.mark), false);
+		unit < mark_to_unit((int64) pg_atomic_read_u64(&shared->lease.mark_us), false);
 }
 
 TimestampTz
 lease_ends_at(void)
 {
-	uint64		deadline = pg_atomic_read_u64(&shared->lease.deadline);
+	uint64		deadline = pg_atomic_read_u64(&shared->lease.deadline_us);
 
 	if (!lease_is_used() || deadline == 0)
 		return DT_NOBEGIN;
@@ -140,9 +159,9 @@ lease_describe(char **detail, char **hint)
 }
 
 void
-lease_wait(uint64 time, Wait *wait)
+lease_wait(uint64 unit, Wait *wait)
 {
-	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		left_ms = wait_left_ms(wait);
 	char	   *detail;
 	char	   *hint;
 
@@ -170,14 +189,10 @@ lease_wait(uint64 time, Wait *wait)
 		wait_log(wait, "a node number, to draw a snowflake ID,", detail, hint);
 	}
 
-	wait_begin(wait, WAIT_NODE);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	if (!lease_is_valid() || !lease_covers(time))
-		(void) ConditionVariableTimedSleep(&shared->mark_writer.changed,
-										   Min(left_ms, WAIT_SLICE_MS),
-										   wait_event(WAIT_NODE));
+	if (!lease_is_valid() || !lease_covers(unit))
+		wait_sleep(wait, WAIT_NODE, &shared->mark_writer.changed, left_ms);
 	ConditionVariableCancelSleep();
-	wait_end(wait, WAIT_NODE);
 }
 
 /*
@@ -211,10 +226,10 @@ lease_held(const char **token)
 }
 
 /*
- * What the registry knows this server by after a restart: it gives the number
- * back to the same instance.  For what has lost something, and so may not go on
- * with the number of before, it must be another: the timeline of when the
- * server began to be known by this.
+ * By this text the registry knows the server again after a restart, and gives
+ * it the same number.  A server that has lost something may not go on with
+ * that number, so its text must be another one.  The timeline in it, of when
+ * this server first had that text, sees to that.
  */
 const char *
 lease_instance(void)
@@ -243,10 +258,10 @@ lease_wanted_mark(void)
 	TimestampTz ts;
 	uint64		unit;
 
-	if (mark_last_time(&unit) && clock_timestamp_of_unit(unit, &ts))
+	if (mark_last_unit(&unit) && clock_timestamp_of_unit(unit, &ts))
 		from = Max(from, ts);
 	until = from + LEASE_TTL_US;
-	unit = mark_to_time(until + UNIX_EPOCH_US, true);
+	unit = mark_to_unit(until + UNIX_EPOCH_US, true);
 	if (clock_timestamp_of_unit(unit, &ts))
 		until = Max(until, ts);
 	return until + UNIX_EPOCH_US;
@@ -258,7 +273,7 @@ begin(const char *activity)
 	home_begin(activity);
 
 	/* it is for this server only */
-	home_run_plain("SET LOCAL synchronous_commit = local");
+	home_run("SET LOCAL synchronous_commit = local");
 }
 
 /*
@@ -270,20 +285,31 @@ static void
 remember(const Grant *grant)
 {
 	RegistrySeen seen;
-	char	   *row;
+	const char *row[11];
+	int			n = 0;
 
 	lease_seen(&seen);
-	row = psprintf("(%d, " INT64_FORMAT ", " INT64_FORMAT ", " INT64_FORMAT ", %s, %s, %u, %u, %s, " INT64_FORMAT ", " INT64_FORMAT ")",
-				   grant->node, grant->deadline, grant->mark, grant->floor,
-				   quote_literal_cstr(grant->token),
-				   quote_literal_cstr(instance_text()),
-				   GetWALInsertionTimeLine(), shared->lease.origin,
-				   quote_literal_cstr(seen.timeline), seen.changes, seen.renewals);
+	row[n++] = psprintf("%d", grant->node);
+	row[n++] = psprintf(INT64_FORMAT, grant->deadline_us);
+	row[n++] = psprintf(INT64_FORMAT, grant->mark_us);
+	row[n++] = psprintf(INT64_FORMAT, grant->floor_us);
+	row[n++] = grant->token;
+	row[n++] = instance_text();
+	row[n++] = psprintf("%u", GetWALInsertionTimeLine());
+	row[n++] = psprintf("%u", shared->lease.origin);
+	row[n++] = seen.timeline;
+	row[n++] = psprintf(INT64_FORMAT, seen.changes);
+	row[n++] = psprintf(INT64_FORMAT, seen.renewals);
+	Assert(n == lengthof(row));
+
 	if (!home_exists())
 		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
-	if (home_run_plain(psprintf("INSERT INTO " TABLE " (" COLUMNS ") VALUES %s"
-								" ON CONFLICT (only_row) DO UPDATE SET (" COLUMNS ") = ROW %s",
-								row, row)) != 1)
+	if (home_run_texts("INSERT INTO " TABLE " (" COLUMNS ")"
+					   " VALUES ($1::integer, $2::bigint, $3::bigint, $4::bigint, $5::uuid, $6,"
+					   "  $7::bigint, $8::bigint, $9, $10::bigint, $11::bigint)"
+					   " ON CONFLICT (only_row) DO UPDATE SET (" COLUMNS ") ="
+					   "  (SELECT " COLUMNS " FROM (SELECT EXCLUDED.*) AS new)",
+					   n, row) != 1)
 		elog(ERROR, "could not write to " TABLE);
 }
 
@@ -293,7 +319,7 @@ note_remembered(const Grant *grant)
 	RegistrySeen seen;
 
 	shared->lease.remembered_node = grant->node;
-	shared->lease.remembered_deadline = grant->deadline;
+	shared->lease.remembered_deadline_us = grant->deadline_us;
 	strlcpy(shared->lease.remembered_token, grant->token,
 			sizeof(shared->lease.remembered_token));
 	lease_seen(&seen);
@@ -308,9 +334,9 @@ current_grant(Grant *grant)
 
 	grant->node = (int) pg_atomic_read_u32(&lease->node);
 	grant->token = lease->known_token;
-	grant->deadline = (int64) pg_atomic_read_u64(&lease->deadline);
-	grant->mark = (int64) pg_atomic_read_u64(&lease->mark);
-	grant->floor = lease->floor;
+	grant->deadline_us = (int64) pg_atomic_read_u64(&lease->deadline_us);
+	grant->mark_us = (int64) pg_atomic_read_u64(&lease->mark_us);
+	grant->floor_us = lease->floor_us;
 }
 
 void
@@ -321,12 +347,12 @@ lease_remember(void)
 	uint64		last;
 
 	current_grant(&grant);
-	(void) mark_last_time(&last);
-	if (grant.node < 0 || grant.deadline == 0 ||
+	(void) mark_last_unit(&last);
+	if (grant.node < 0 || grant.deadline_us == 0 ||
 		(grant.node == lease->remembered_node &&
 		 strcmp(lease->remembered_token, lease->known_token) == 0 &&
-		 (last == lease->remembered_last ||
-		  grant.deadline - lease->remembered_deadline <
+		 (last == lease->remembered_last_unit ||
+		  grant.deadline_us - lease->remembered_deadline_us <
 		  LEASE_TTL_US / 4)))
 		return;
 
@@ -334,11 +360,11 @@ lease_remember(void)
 	remember(&grant);
 	home_commit();
 	note_remembered(&grant);
-	lease->remembered_last = last;
+	lease->remembered_last_unit = last;
 }
 
 /*
- * Need not succeed, so it waits for no lock.
+ * It need not succeed, so it waits for no lock.
  */
 void
 lease_remember_at_exit(void)
@@ -347,7 +373,7 @@ lease_remember_at_exit(void)
 	Grant		grant;
 
 	current_grant(&grant);
-	if (grant.node < 0 || grant.deadline == 0)
+	if (grant.node < 0 || grant.deadline_us == 0)
 		return;
 
 	AbortOutOfAnyTransaction();
@@ -363,8 +389,8 @@ lease_remember_at_exit(void)
 }
 
 /*
- * Is a number offered to the mark writer that it has not taken yet?  Where not,
- * number, floor and mark stay until one is.
+ * Is a number offered to the mark writer that it has not taken yet?  Where
+ * not, number, floor and mark stay until one is.
  */
 bool
 lease_is_offered(void)
@@ -386,10 +412,10 @@ offer(const Grant *grant)
 	Lease	   *lease = &shared->lease;
 
 	lease->offer.node = grant->node;
-	lease->offer.floor = grant->floor;
-	lease->offer.mark = grant->mark;
+	lease->offer.floor_us = grant->floor_us;
+	lease->offer.mark_us = grant->mark_us;
 	offered.before = (int) pg_atomic_read_u32(&lease->node);
-	offered.deadline = grant->deadline;
+	offered.deadline_us = grant->deadline_us;
 	pg_write_barrier();
 	pg_atomic_write_u32(&lease->offered, pg_atomic_read_u32(&lease->offered) + 1);
 	worker_wake(&shared->mark_writer);
@@ -401,13 +427,13 @@ offer(const Grant *grant)
 void
 lease_settle(void)
 {
-	int64		deadline = offered.deadline;
+	int64		deadline = offered.deadline_us;
 	int			node;
 
 	if (deadline == 0 || lease_is_offered())
 		return;
-	offered.deadline = 0;
-	pg_atomic_write_u64(&shared->lease.deadline, (uint64) deadline);
+	offered.deadline_us = 0;
+	pg_atomic_write_u64(&shared->lease.deadline_us, (uint64) deadline);
 	ConditionVariableBroadcast(&shared->mark_writer.changed);
 	node = lease_node();
 	ereport(LOG,
@@ -432,16 +458,16 @@ lease_take(const Grant *grant)
 
 	lease_note_error("", "", false);
 	if (grant->node != (int) pg_atomic_read_u32(&lease->node) ||
-		grant->floor > lease->floor)
+		grant->floor_us > lease->floor_us)
 	{
 		Grant		taken = *grant;
 
 		/* with the number so far it is over, whatever fails from here on */
-		pg_atomic_write_u64(&lease->deadline, 0);
+		pg_atomic_write_u64(&lease->deadline_us, 0);
 
 		/* the floor of the number is that from when it was given */
 		if (grant->node == lease->recalled_node)
-			taken.floor = Max(taken.floor, lease->recalled_floor);
+			taken.floor_us = Max(taken.floor_us, lease->recalled_floor_us);
 
 		begin("remembering the lease of the node number");
 		remember(&taken);
@@ -453,9 +479,9 @@ lease_take(const Grant *grant)
 	else
 	{
 		strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
-		shmem_raise(&lease->mark, (uint64) grant->mark);
+		shmem_raise(&lease->mark_us, (uint64) grant->mark_us);
 		worker_wake(&shared->mark_writer);
-		pg_atomic_write_u64(&lease->deadline, (uint64) grant->deadline);
+		pg_atomic_write_u64(&lease->deadline_us, (uint64) grant->deadline_us);
 		ConditionVariableBroadcast(&shared->mark_writer.changed);
 	}
 }
@@ -467,17 +493,17 @@ lease_lose(const char *reason, const char *hint, bool passes)
 	bool		is_due;
 	uint64		left_out;
 
-	pg_atomic_write_u64(&shared->lease.deadline, 0);
-	offered.deadline = 0;
+	pg_atomic_write_u64(&shared->lease.deadline_us, 0);
+	offered.deadline_us = 0;
 	lease_note_error(reason, hint, !passes);
 
-	is_due = alarm_is_due(ALARM_REGISTRY, &left_out);
+	is_due = log_is_due(LOG_OF_REGISTRY, &left_out);
 	if (had || is_due)
 		ereport(WARNING,
 				(had ?
 				 errmsg("this server no longer issues snowflake IDs as node %d", lease_node()) :
 				 errmsg("could not lease a snowflake node number"),
-				 errdetail("%s%s", reason, alarm_left_out(left_out)),
+				 errdetail("%s%s", reason, log_left_out(left_out)),
 				 hint[0] != '\0' ? errhint("%s", hint) : 0));
 }
 
@@ -515,8 +541,8 @@ lease_note_seen(const char *timeline, int64 changes, int64 renewals)
 }
 
 /*
- * What is remembered of it is written over by the services, after the next
- * answer.  After a crash before that, this is to be called again.
+ * The services overwrite what is remembered of it in the home database after
+ * the next answer.  If the server crashes before that, call this again.
  */
 void
 lease_forget_seen(void)
@@ -546,8 +572,9 @@ lease_retry(void)
 }
 
 /*
- * With or without a lease: where the registry is on another timeline, or what
- * was seen of it was forgotten.  The rest is remembered with the lease.
+ * With or without a lease: when the registry is on another timeline, or a
+ * session had this server forget what it had seen.  All else is remembered
+ * with the lease.
  */
 void
 lease_remember_seen(void)
@@ -565,8 +592,8 @@ lease_remember_seen(void)
 
 	begin("remembering what was seen of the registry");
 	if (home_exists())
-		home_run_plain(psprintf("UPDATE " TABLE " SET (registry, changes, renewals) = ROW (%s, " INT64_FORMAT ", " INT64_FORMAT ")",
-								quote_literal_cstr(seen.timeline), seen.changes, seen.renewals));
+		home_run("UPDATE " TABLE " SET (registry, changes, renewals) = ROW (%s, " INT64_FORMAT ", " INT64_FORMAT ")",
+				 quote_literal_cstr(seen.timeline), seen.changes, seen.renewals);
 	home_commit();
 	strlcpy(lease->remembered_registry, seen.timeline, sizeof(lease->remembered_registry));
 	if (was_forgotten)
@@ -579,14 +606,14 @@ lease_remember_seen(void)
 	}
 }
 
-/* A row of the home database, in the order of COLUMNS. */
+/* Of the row that was read from the home database. */
 static void
 recall_seen(void)
 {
 	Lease	   *lease = &shared->lease;
-	char	   *timeline = TextDatumGetCString(home_result(9));
-	int64		changes = DatumGetInt64(home_result(10));
-	int64		renewals = DatumGetInt64(home_result(11));
+	char	   *timeline = TextDatumGetCString(home_value("registry"));
+	int64		changes = DatumGetInt64(home_value("changes"));
+	int64		renewals = DatumGetInt64(home_value("renewals"));
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	if (!lease->seen_forgotten)
@@ -600,13 +627,15 @@ recall_seen(void)
 }
 
 /*
- * At start: go on with what is remembered, if it is of this boot of this
- * machine, in this data directory, which has lost nothing since, fits the
- * layout, which may be another one by now, and there is time left.  Else the
- * registry may still know this server by its token of then.
+ * At start: go on with the lease that is remembered.  Only if it is of this
+ * boot of this machine and of this data directory, which has lost nothing
+ * since; if the number fits the layout, which may have changed; and if there
+ * is time left.  Else the registry may still know this server by the token
+ * that it had then.
  *
- * What is not of this instance must not be taken for it later on, when the
- * timeline of now is one on which the server was a primary.
+ * A row of another instance is marked as such.  Otherwise this server could
+ * take it for its own at a later start, when its timeline is one on which it
+ * was a primary.
  */
 void
 lease_recall(void)
@@ -621,37 +650,37 @@ lease_recall(void)
 
 	begin("reading the lease of the node number");
 	if (home_exists() &&
-		home_run("SELECT node, deadline, mark, floor, token::text, instance = $1, timeline, origin, registry, changes, renewals FROM " TABLE,
-				 TEXTOID, CStringGetTextDatum(instance_text()),
-				 InvalidOid, (Datum) 0) > 0)
+		home_run("SELECT *, token::text AS token_text, instance = %s AS is_same FROM " TABLE,
+				 quote_literal_cstr(instance_text())) > 0)
 	{
-		grant.node = DatumGetInt32(home_result(1));
-		grant.deadline = DatumGetInt64(home_result(2));
-		grant.mark = DatumGetInt64(home_result(3));
-		grant.floor = DatumGetInt64(home_result(4));
-		strlcpy(lease->recalled_token, TextDatumGetCString(home_result(5)),
+		TimeLineID	timeline = (TimeLineID) DatumGetInt64(home_value("timeline"));
+
+		grant.node = DatumGetInt32(home_value("node"));
+		grant.deadline_us = DatumGetInt64(home_value("deadline"));
+		grant.mark_us = DatumGetInt64(home_value("mark"));
+		grant.floor_us = DatumGetInt64(home_value("floor"));
+		strlcpy(lease->recalled_token, TextDatumGetCString(home_value("token_text")),
 				sizeof(lease->recalled_token));
-		is_ours = DatumGetBool(home_result(6)) && instance_text()[0] != '\0' &&
-			instance_goes_on((TimeLineID) DatumGetInt64(home_result(7)));
+		is_ours = DatumGetBool(home_value("is_same")) && instance_text()[0] != '\0' &&
+			instance_goes_on(timeline);
 		if (is_ours)
-			origin = (TimeLineID) DatumGetInt64(home_result(8));
+			origin = (TimeLineID) DatumGetInt64(home_value("origin"));
 		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;
-		lease->recalled_floor = grant.floor;
+		lease->recalled_floor_us = grant.floor_us;
 		recall_seen();
 		if (!is_ours)
-			home_run_plain("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
-		else if ((TimeLineID) DatumGetInt64(home_result(7)) != GetWALInsertionTimeLine())
+			home_run("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
+		else if (timeline != GetWALInsertionTimeLine())
 
 			/* so that it is this server's after the next crash, too */
-			home_run_plain(psprintf("UPDATE " TABLE " SET timeline = %u",
-									GetWALInsertionTimeLine()));
+			home_run("UPDATE " TABLE " SET timeline = %u", GetWALInsertionTimeLine());
 	}
 	home_commit();
 	lease->origin = origin;
 	lease->recalled = true;
 
 	/* the registry takes it from there: it knows that token */
-	if (is_ours && lease_fits(grant.node) && clock_read_steady() < grant.deadline)
+	if (is_ours && lease_fits(grant.node) && clock_read_steady() < grant.deadline_us)
 		lease_take(&grant);
 }

@@ -44,13 +44,14 @@ lease_node(void)
 extern bool lease_is_valid(void);
 
 /* Is this the time of an ID that the lease allows? */
-extern bool lease_covers(uint64 time);
+extern bool lease_covers(uint64 unit);
 
 /*
- * Sleep until IDs may be issued at a time, or for a while.  Can be interrupted.
- * Raises an ERROR with the reason when there is no time left to wait.
+ * Sleep until IDs may be issued at a time, or for a while.  Can be
+ * interrupted.  Raises an ERROR with the reason when there is no time left to
+ * wait.
  */
-extern void lease_wait(uint64 time, Wait *wait);
+extern void lease_wait(uint64 unit, Wait *wait);
 
 /*
  * Why there is no number, or how long there is one, for a DETAIL and a HINT.
@@ -74,9 +75,9 @@ typedef struct Grant
 {
 	int			node;
 	const char *token;			/* that the registry knows this server by */
-	int64		deadline;
-	int64		mark;
-	int64		floor;
+	int64		deadline_us;
+	int64		mark_us;
+	int64		floor_us;
 } Grant;
 
 /* What this server says of itself: see lease.c. */
@@ -116,8 +117,10 @@ extern void lease_forget_seen(void);
 /* Has it been, and is the registry to be asked at once? */
 extern bool lease_retry(void);
 
-extern void lease_note_error(const char *error, const char *hint,
-							 bool is_refused);
+extern void lease_note_error(const char *error, const char *hint, bool is_refused);
+
+/* The first values in shared memory. */
+extern void lease_init_shmem(void);
 
 #pragma GCC visibility pop
 

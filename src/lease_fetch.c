@@ -4,8 +4,8 @@
  *		Asking the registry for a node number, again and again.
  *
  * The registry is a database with the extension, whose snowflake_lease_node()
- * gives and renews numbers.  It is asked every RENEW_MS, over a link of its own
- * (registry_link.c).  What it answers goes to lease.c.
+ * gives and renews numbers.  It is asked every RENEW_MS, over a link of its
+ * own (registry_link.c).  What it answers goes to lease.c.
  *
  * The state is the process's own.  The next one begins anew, with the same
  * token.
@@ -23,7 +23,6 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "instance.h"
 #include "lease.h"
@@ -83,8 +82,8 @@ static struct
 }			registry;
 
 /*
- * At once on a new connection, else some time after the last answer.  Not while
- * it is not known which number this server has.
+ * At once on a new connection, else some time after the last answer.  Not
+ * while it is not known which number this server has.
  */
 static int64
 due(void)
@@ -97,30 +96,21 @@ due(void)
 /*
  * It did not work this time.  The lease goes on for as long as it lasts.
  */
-static void
-failed(const LinkFailure *failure)
+static const char *
+failed(const LinkFailure *failure, const char **hint)
 {
-	char	   *error = psprintf("The registry could not be asked: %s.", failure->reason);
-	const char *hint = failure->hint;
-	uint64		left_out;
+	const char *what = failure->hint != NULL ? failure->hint : "";
 
-	lease_note_error(error, hint != NULL ? hint : "", !failure->passes);
-	if (failure->is_quiet || !alarm_is_due(ALARM_REGISTRY, &left_out))
-		return;
+	lease_note_error(failure->sentence, what, !failure->passes);
 	if (lease_is_valid())
-		ereport(WARNING,
-				(errmsg("could not renew the lease of the snowflake node number %d",
-						lease_node()),
-				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("%s%sThe server can go on issuing IDs until %s.",
-						 hint != NULL ? hint : "", hint != NULL ? " " : "",
-						 timestamptz_to_str(lease_ends_at()))));
-	else
-		ereport(WARNING,
-				(errmsg("could not lease a snowflake node number"),
-				 errdetail("%s%s", error, alarm_left_out(left_out)),
-				 errhint("%s", hint != NULL ? hint :
-						 "No ID is issued until the registry gives a number.")));
+	{
+		*hint = psprintf("%s%sThe server can go on issuing IDs until %s.",
+						 what, *what != '\0' ? " " : "", timestamptz_to_str(lease_ends_at()));
+		return psprintf("could not renew the lease of the snowflake node number %d", lease_node());
+	}
+	if (failure->hint == NULL)
+		*hint = "No ID is issued until the registry gives a number.";
+	return "could not lease a snowflake node number";
 }
 
 static void
@@ -138,7 +128,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	host[sizeof(host) - 1] = '\0';
 
 	registry.valid_until = lease_is_valid() ?
-		(int64) pg_atomic_read_u64(&shared->lease.deadline) : 0;
+		(int64) pg_atomic_read_u64(&shared->lease.deadline_us) : 0;
 
 	values[0] = lease_token();
 	values[1] = held < 0 ? NULL : psprintf("%d", held);
@@ -151,7 +141,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	values[6] = psprintf(INT64_FORMAT, registry.lease_ttl);
 	values[7] = psprintf(INT64_FORMAT, lease_wanted_mark());
 	values[9] = shared->lease.has_clock_offset ?
-		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset)) : NULL;
+		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset_us)) : NULL;
 	values[10] = psprintf("%s since %s", layout_format(&snowflake_layout, layout),
 						  timestamptz_to_str(snowflake_epoch));
 	values[11] = pstrdup(host);
@@ -164,7 +154,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 		"true" : "false";
 
 	/* last, so that it is of this moment */
-	values[8] = pstrdup(timestamptz_to_str(clock_read()));
+	values[8] = clock_show(clock_read());
 	request->sql = request_sql;
 	request->nparams = REQUEST_PARAMS;
 }
@@ -196,7 +186,7 @@ static char *
 check_skew(void)
 {
 	int64		max_us = snowflake_max_clock_skew * INT64CONST(1000);
-	int64		offset = (int64) pg_atomic_read_u64(&shared->lease.clock_offset);
+	int64		offset = (int64) pg_atomic_read_u64(&shared->lease.clock_offset_us);
 	int64		peers_offset = offset - registry.peers_offset;
 	int64		peers = registry.peers;
 
@@ -286,7 +276,7 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	note_peers(answer, now);
 
 	registry.round_trip = now - link->sent_at;
-	pg_atomic_write_u64(&shared->lease.clock_offset,
+	pg_atomic_write_u64(&shared->lease.clock_offset_us,
 						(uint64) (clock + UNIX_EPOCH_US - registry.round_trip / 2 -
 								  int_value(answer, COL_CLOCK)));
 	shared->lease.has_clock_offset = true;
@@ -317,9 +307,9 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	}
 	grant.node = (int) int_value(answer, COL_NODE);
 	grant.token = lease_token();
-	grant.floor = int_value(answer, COL_FLOOR);
-	grant.mark = int_value(answer, COL_GRANTED);
-	grant.deadline = link->sent_at + registry.lease_ttl;
+	grant.floor_us = int_value(answer, COL_FLOOR);
+	grant.mark_us = int_value(answer, COL_GRANTED);
+	grant.deadline_us = link->sent_at + registry.lease_ttl;
 	lease_take(&grant);
 	lease_remember();
 
@@ -327,10 +317,10 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	{
 		uint64		left_out;
 
-		if (alarm_is_due(ALARM_SKEW, &left_out))
+		if (log_is_due(LOG_OF_SKEW, &left_out))
 			ereport(WARNING,
 					(errmsg("the server's clock differs too much from others"),
-					 errdetail("%s%s", skew, alarm_left_out(left_out)),
+					 errdetail("%s%s", skew, log_left_out(left_out)),
 					 errhint("Set the server's clock. The server goes on issuing snowflake IDs, since \"snowflake.clock_skew_action\" is \"warn\".")));
 	}
 }
@@ -371,7 +361,8 @@ static const LinkClient client = {
 	.due = due,
 	.build = build_request,
 	.handle = handle_answer,
-	.failed = failed
+	.failed = failed,
+	.log_kind = LOG_OF_REGISTRY
 };
 
 RegistryLink lease_link = {.client = &client};

@@ -3,7 +3,7 @@
  * lease_fetch.h
  *		Asking the registry for a node number, again and again.
  *
- * For the background worker.
+ * For the services.
  *
  *-------------------------------------------------------------------------
  */

@@ -12,13 +12,13 @@
  *
  * After a start, the mark is the floor: no ID is issued below it.
  *
- *	1. The mark writer (mark_writer.c) reads the mark, raises the words to the floor, and
- *	   publishes it as the limit: nothing can be issued yet.
+ *	1. The mark writer (mark_writer.c) reads the mark, raises the words to the
+ *	   floor, and publishes the floor as the limit: nothing can be issued yet.
  *	2. A backend that is about to draw at or near the limit asks for that time.
- *	   It writes a mark reserve_window above it and commits, with the
- *	   synchronous standbys if there are any.
- *	3. Only after that it publishes the new limit and wakes the sessions that
- *	   wait.
+ *	   The mark writer writes a mark that is reserve_window above it, and
+ *	   commits, with the synchronous standbys if there are any.
+ *	3. Only after that the mark writer publishes the new limit, and wakes the
+ *	   sessions that wait.
  *
  * A crash before the commit leaves the old mark or the new one, but no ID was
  * issued that needs the new one.  A crash after it loses up to reserve_window
@@ -64,14 +64,12 @@
  */
 
 /*
- * The first time that does not begin before a mark (ceil), or the last one
- * that does not begin after it.  They are the same when the mark was written
- * with this layout and epoch.
+ * The two are the same when the mark was written with this layout and epoch.
  */
 uint64
-mark_to_time(int64 mark, bool ceil)
+mark_to_unit(int64 mark_us, bool ceil)
 {
-	int64		us = clock_since_epoch(mark - UNIX_EPOCH_US);
+	int64		us = clock_since_epoch(mark_us - UNIX_EPOCH_US);
 	int64		unit;
 
 	unit = ceil ? layout_unit_ceil(&snowflake_layout, us) :
@@ -81,25 +79,42 @@ mark_to_time(int64 mark, bool ceil)
 	return Min((uint64) unit, MAX_TIME + 1);
 }
 
+void
+mark_init_shmem(void)
+{
+	Mark	   *mark = &shared->mark;
+
+	pg_atomic_init_u64(&mark->limit_unit, 0);
+	pg_atomic_init_u64(&mark->renew_unit, 0);
+	pg_atomic_init_u64(&mark->floor_unit, 0);
+	pg_atomic_init_u64(&mark->advanced_unit, 0);
+	pg_atomic_init_u64(&mark->mark_us, 0);
+	pg_atomic_init_u64(&mark->wanted_unit, 0);
+	pg_atomic_init_u64(&mark->advance_to_unit, 0);
+	pg_atomic_init_u32(&mark->accept, 0);
+	pg_atomic_init_u32(&mark->to_record, 0);
+	pg_atomic_init_u32(&mark->confirmed_before, 0);
+}
+
 /*
  * Asking and waiting
  */
 
 void
-mark_ask(uint64 time)
+mark_ask(uint64 unit)
 {
-	shmem_raise(&shared->mark.wanted, time);
+	shmem_raise(&shared->mark.wanted_unit, unit);
 	worker_ask(&shared->mark_writer);
 }
 
 void
-mark_wait(uint64 time, Wait *wait)
+mark_wait(uint64 unit, Wait *wait)
 {
 	Worker	   *writer = &shared->mark_writer;
-	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		left_ms = wait_left_ms(wait);
 
 	CHECK_FOR_INTERRUPTS();
-	mark_ask(time);
+	mark_ask(unit);
 	if (left_ms <= 0 || worker_is_refusing(writer))
 	{
 		pg_atomic_fetch_add_u64(&shared->stats.timeouts, 1);
@@ -115,41 +130,38 @@ mark_wait(uint64 time, Wait *wait)
 		wait_log(wait, "the durable mark, to draw a snowflake ID,", detail, hint);
 	}
 
-	wait_begin(wait, WAIT_MARK);
 	ConditionVariablePrepareToSleep(&writer->changed);
-	if (!mark_covers(time))
-		(void) ConditionVariableTimedSleep(&writer->changed,
-										   Min(left_ms, WAIT_SLICE_MS),
-										   wait_event(WAIT_MARK));
+	if (!mark_covers(unit))
+		wait_sleep(wait, WAIT_MARK, &writer->changed, left_ms);
 	ConditionVariableCancelSleep();
-	wait_end(wait, WAIT_MARK);
 }
 
 /*
- * What failed, or was cancelled or terminated, is not to be done later.
+ * Where the session fails, or is cancelled, its request must not be carried
+ * out later.
  */
 static void
-take_back_advance(int code, Datum floor)
+take_back_advance(int code, Datum floor_unit)
 {
-	uint64		mine = DatumGetUInt64(floor);
+	uint64		mine = DatumGetUInt64(floor_unit);
 
-	(void) pg_atomic_compare_exchange_u64(&shared->mark.advance_to, &mine, 0);
+	(void) pg_atomic_compare_exchange_u64(&shared->mark.advance_to_unit, &mine, 0);
 }
 
 void
-mark_advance(uint64 floor)
+mark_advance(uint64 floor_unit)
 {
 	Mark	   *state = &shared->mark;
-	Datum		mine = UInt64GetDatum(floor);
+	Datum		mine = UInt64GetDatum(floor_unit);
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
 	{
-		while (pg_atomic_read_u64(&state->advanced) < floor)
+		while (pg_atomic_read_u64(&state->advanced_unit) < floor_unit)
 		{
-			shmem_raise(&state->advance_to, floor);
+			shmem_raise(&state->advance_to_unit, floor_unit);
 			worker_await(&shared->mark_writer, since, MARK_FAILURE);
 		}
 	}
@@ -173,14 +185,14 @@ mark_accept(void)
 	Mark	   *state = &shared->mark;
 	instr_time	since;
 
-	if (pg_atomic_read_u64(&state->limit) != 0)
+	if (pg_atomic_read_u64(&state->limit_unit) != 0)
 		return false;
 
 	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
 	{
-		while (pg_atomic_read_u64(&state->limit) == 0)
+		while (pg_atomic_read_u64(&state->limit_unit) == 0)
 		{
 			pg_atomic_write_u32(&state->accept, 1);
 			worker_await(&shared->mark_writer, since, MARK_FAILURE);
@@ -196,11 +208,11 @@ mark_accept(void)
  * The words are read first: a closed one is of no meaning.
  */
 bool
-mark_last_time(uint64 *time)
+mark_last_unit(uint64 *unit)
 {
-	*time = 0;
+	*unit = 0;
 	for (int i = 0; i < shared->nslots; i++)
-		*time = Max(*time, pg_atomic_read_u64(&SLOT(i)->word) >> SEQUENCE_BITS);
+		*unit = Max(*unit, pg_atomic_read_u64(&SLOT(i)->word) >> SEQUENCE_BITS);
 	return mark_is_open();
 }
 
@@ -212,14 +224,14 @@ mark_last_time(uint64 *time)
 TimestampTz
 mark_issued_until(void)
 {
-	int64		mark = (int64) pg_atomic_read_u64(&shared->mark.mark);
+	int64		mark_us = (int64) pg_atomic_read_u64(&shared->mark.mark_us);
 	uint64		last;
 	TimestampTz ts;
 
-	if (!mark_last_time(&last) || !clock_timestamp_of_unit(last + 1, &ts))
+	if (!mark_last_unit(&last) || !clock_timestamp_of_unit(last + 1, &ts))
 	{
-		ts = mark - UNIX_EPOCH_US;
-		if (mark == 0 || !IS_VALID_TIMESTAMP(ts))
+		ts = mark_us - UNIX_EPOCH_US;
+		if (mark_us == 0 || !IS_VALID_TIMESTAMP(ts))
 			ts = GetCurrentTimestamp() + MAX_DRIFT_US;
 	}
 	return ts;

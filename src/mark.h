@@ -3,7 +3,8 @@
  * mark.h
  *		The durable mark: the time below which IDs may have been issued.
  *
- * Times are in time units since the epoch.
+ * A unit is a time in time units since the epoch.  What ends in _us is in
+ * microseconds: a mark since 1970-01-01 UTC, a deadline of the steady clock.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,13 +24,13 @@
  */
 
 /*
- * May IDs be issued at this time?  Once "yes", the answer stays for as long
- * as shared memory lives, but for a shutdown, which closes the words.
+ * May IDs be issued in this time unit?  Once "yes", the answer stays for as
+ * long as shared memory lives, but for a shutdown, which closes the words.
  */
 static inline bool
-mark_covers(uint64 time)
+mark_covers(uint64 unit)
 {
-	return time < pg_atomic_read_u64(&shared->mark.limit);
+	return unit < pg_atomic_read_u64(&shared->mark.limit_unit);
 }
 
 /*
@@ -40,32 +41,33 @@ static inline bool
 mark_is_open(void)
 {
 	pg_read_barrier();
-	return pg_atomic_read_u64(&shared->mark.limit) != 0;
+	return pg_atomic_read_u64(&shared->mark.limit_unit) != 0;
 }
 
 /* Is it time to ask for more? */
 static inline bool
-mark_runs_out(uint64 time)
+mark_runs_out(uint64 unit)
 {
-	return time >= pg_atomic_read_u64(&shared->mark.renew_at);
+	return unit >= pg_atomic_read_u64(&shared->mark.renew_unit);
 }
 
-/* Ask the mark writer for a reservation of this time and more; do not wait. */
-extern void mark_ask(uint64 time);
+/* Ask the mark writer to reserve this time unit and more; do not wait. */
+extern void mark_ask(uint64 unit);
 
 /*
  * Ask for it and sleep until something changed, or for a while.  Can be
  * interrupted.  Raises an ERROR with its reason when there is no time
  * left to wait, or waiting is of no use.
  */
-extern void mark_wait(uint64 time, Wait *wait);
+extern void mark_wait(uint64 unit, Wait *wait);
 
 /*
- * For the functions.  Both wait for the worker, up to max_wait, else ERROR.
+ * For the SQL functions.  Both wait for the mark writer, up to max_wait, else
+ * ERROR.
  */
 
-/* Issue no ID below this time any more, durably. */
-extern void mark_advance(uint64 floor);
+/* Issue no ID below this time unit any more, durably. */
+extern void mark_advance(uint64 floor_unit);
 
 /* Take the configured layout and epoch for the recorded ones. */
 extern bool mark_accept(void);
@@ -77,16 +79,19 @@ extern TimestampTz mark_issued_until(void);
  * The latest time unit in which IDs were issued, or may have been before the
  * start.  Returns false when that is not known, as nothing is reserved.
  */
-extern bool mark_last_time(uint64 *time);
+extern bool mark_last_unit(uint64 *unit);
 
 /*
- * The time of a mark, in microseconds since 1970: the first that does not
- * begin before it (ceil), or the last that does not begin after it.
+ * The time unit of a mark: the first that does not begin before it (ceil), or
+ * the last that does not begin after it.
  */
-extern uint64 mark_to_time(int64 mark, bool ceil);
+extern uint64 mark_to_unit(int64 mark_us, bool ceil);
 
 /* Is the mark in this database? */
 extern bool mark_is_home(Oid database);
+
+/* The first values in shared memory. */
+extern void mark_init_shmem(void);
 
 #pragma GCC visibility pop
 

@@ -257,7 +257,7 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 				 errmsg("permission denied to put the durable mark ahead of the clock"),
 				 errdetail("The dump was made with the mark at %s.",
 						   timestamptz_to_str(mark)),
-				 clock_steps() ?
+				 clock_can_step() ?
 				 errhint("Restore it as a superuser, or set the server's clock.") :
 				 errhint("Restore it as a superuser, or set the server's clock and restart the server.")));
 

@@ -3,11 +3,11 @@
  * mark_writer.c
  *		The background worker that alone writes the durable mark.
  *
- * See mark.c for what the mark is.  This process reads it, raises it, publishes
- * it, and closes it when the server stops, and does nothing else: whatever
- * other durable state there is, is the services' (services.c), which may fail,
- * wait or hang with no harm to this.  Of the lease it takes over what is
- * offered in shared memory.
+ * See mark.c for what the mark is.  This process reads it, raises it,
+ * publishes it, and closes it when the server stops, and does nothing else:
+ * whatever other durable state there is, is the services' (services.c), which
+ * may fail, wait or hang with no harm to this.  Of the lease it takes over
+ * what is offered in shared memory.
  *
  * It reads the mark at its start.  Where it could not connect, it tries again
  * when something is asked for, so that a home database that cannot be reached
@@ -35,10 +35,7 @@
 
 #include "clock.h"
 #include "home.h"
-#include "home_guard.h"
-#include "lifetime.h"
 #include "mark.h"
-#include "mark_writer.h"
 #include "record.h"
 #include "settings.h"
 #include "waits.h"
@@ -54,15 +51,15 @@ PGDLLEXPORT void snowflake_mark_writer_main(Datum arg);
  * can hold there are no more times, as the clock cannot show them.
  */
 static int64
-mark_of_time(uint64 time)
+mark_of_unit(uint64 unit)
 {
 	TimestampTz ts;
-	int64		mark;
+	int64		mark_us;
 
-	if (!clock_timestamp_of_unit(time, &ts) ||
-		pg_add_s64_overflow(ts, UNIX_EPOCH_US, &mark))
+	if (!clock_timestamp_of_unit(unit, &ts) ||
+		pg_add_s64_overflow(ts, UNIX_EPOCH_US, &mark_us))
 		return PG_INT64_MAX;
-	return mark;
+	return mark_us;
 }
 
 static uint64
@@ -78,12 +75,12 @@ window_units(void)
  * nor left below the limit, whoever may have done that.  Returns what it is.
  */
 static int64
-write_mark(uint64 time)
+write_mark(uint64 unit)
 {
-	int64		mark = mark_of_time(Max(time, pg_atomic_read_u64(&shared->mark.limit)));
+	int64		mark_us = mark_of_unit(Max(unit, pg_atomic_read_u64(&shared->mark.limit_unit)));
 
-	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, $1)) FROM " MARK,
-				 INT8OID, Int64GetDatum(mark), InvalidOid, (Datum) 0) != 1)
+	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, " INT64_FORMAT ")) FROM " MARK,
+				 mark_us) != 1)
 		elog(ERROR, "cannot read the sequence " MARK);
 	return DatumGetInt64(home_result(1));
 }
@@ -94,7 +91,7 @@ write_mark(uint64 time)
 static int64
 read_mark(bool *written)
 {
-	if (home_run_plain("SELECT last_value, is_called FROM " MARK) != 1)
+	if (home_run("SELECT last_value, is_called FROM " MARK) != 1)
 		elog(ERROR, "cannot read the sequence " MARK);
 	*written = DatumGetBool(home_result(2));
 	return DatumGetInt64(home_result(1));
@@ -120,96 +117,96 @@ set_up_home(void)
  * it.  There is no time before 0, so time 0 is not used.
  */
 static void
-raise_words(uint64 floor)
+raise_words(uint64 floor_unit)
 {
 	for (int i = 0; i < shared->nslots; i++)
-		shmem_raise(&SLOT(i)->word, (floor << SEQUENCE_BITS) - 1);
-	shmem_raise(&shared->mark.floor, floor);
+		shmem_raise(&SLOT(i)->word, (floor_unit << SEQUENCE_BITS) - 1);
+	shmem_raise(&shared->mark.floor_unit, floor_unit);
 }
 
 /*
- * Below which time IDs may be issued, by a mark, which must be durable; and by
- * that of the lease, where the node number is leased.
+ * The limit that a mark allows, which must be durable.  Where the node number
+ * is leased, the mark of the lease bounds it, too.
  */
 static uint64
-limit_of(int64 mark)
+limit_of(int64 mark_us)
 {
-	uint64		limit = mark_to_time(mark, false);
+	uint64		limit = mark_to_unit(mark_us, false);
 
 	if (settings_need_lease())
 		limit = Min(limit,
-					mark_to_time((int64) pg_atomic_read_u64(&shared->lease.mark),
+					mark_to_unit((int64) pg_atomic_read_u64(&shared->lease.mark_us),
 								 false));
-	return Max(Max(limit, pg_atomic_read_u64(&shared->mark.limit)), 1);
+	return Max(Max(limit, pg_atomic_read_u64(&shared->mark.limit_unit)), 1);
 }
 
 static void
-publish(int64 mark)
+publish(int64 mark_us)
 {
 	Mark	   *state = &shared->mark;
-	uint64		limit = limit_of(mark);
+	uint64		limit = limit_of(mark_us);
 
-	pg_atomic_write_u64(&state->mark, (uint64) mark);
-	pg_atomic_write_u64(&state->renew_at,
+	pg_atomic_write_u64(&state->mark_us, (uint64) mark_us);
+	pg_atomic_write_u64(&state->renew_unit,
 						limit > MAX_TIME ? PG_UINT64_MAX :
 						limit - Min(limit, window_units() / 2));
 	pg_write_barrier();
-	pg_atomic_write_u64(&state->limit, limit);
+	pg_atomic_write_u64(&state->limit_unit, limit);
 	ConditionVariableBroadcast(&shared->mark_writer.changed);
 }
 
 /*
- * Take what lease.c offers: another number, with which nothing may be left of
- * what could be issued with the one before, nor of what others may have issued
- * with the new one; or a higher mark for the same.  Nothing here can fail or
- * wait.
+ * Take what lease.c offers: a higher mark for the same number; or another
+ * number.  Then the words are raised above all that could be issued with the
+ * old number, and above all that other servers may have issued with the new
+ * one.  Nothing here can fail or wait.
  */
 static void
 take_lease(void)
 {
 	Mark	   *state = &shared->mark;
 	Lease	   *lease = &shared->lease;
-	int64		mark = (int64) pg_atomic_read_u64(&state->mark);
+	int64		mark_us = (int64) pg_atomic_read_u64(&state->mark_us);
 	uint32		offered = pg_atomic_read_u32(&lease->offered);
 
 	if (offered != pg_atomic_read_u32(&lease->taken))
 	{
 		pg_read_barrier();
-		raise_words(Max(Max(pg_atomic_read_u64(&state->limit),
-							mark_to_time(lease->offer.floor, true)), 1));
+		raise_words(Max(Max(pg_atomic_read_u64(&state->limit_unit),
+							mark_to_unit(lease->offer.floor_us, true)), 1));
 		pg_memory_barrier();
-		lease->floor = lease->offer.floor;
-		pg_atomic_write_u64(&lease->mark, (uint64) lease->offer.mark);
+		lease->floor_us = lease->offer.floor_us;
+		pg_atomic_write_u64(&lease->mark_us, (uint64) lease->offer.mark_us);
 		pg_atomic_write_u32(&lease->node, (uint32) lease->offer.node);
 		pg_memory_barrier();
 		if (mark_is_open())
-			publish(mark);
+			publish(mark_us);
 		pg_memory_barrier();
 		pg_atomic_write_u32(&lease->taken, offered);
 		worker_wake(&shared->services);
 	}
-	else if (mark_is_open() && limit_of(mark) > pg_atomic_read_u64(&state->limit))
-		publish(mark);
+	else if (mark_is_open() && limit_of(mark_us) > pg_atomic_read_u64(&state->limit_unit))
+		publish(mark_us);
 }
 
 /*
- * The layout's time is near its end: say so in the log once a day.  By the
- * time that somebody draws at, as the mark is raised for it, so that this
+ * The layout's time is near its end: say so in the log once a day.  It goes by
+ * the time at which a session draws, for which the mark is raised.  So this
  * process needs no clock.
  */
 static void
-warn_of_end(uint64 time)
+warn_of_end(uint64 unit)
 {
 	Mark	   *state = &shared->mark;
-	int64		left = lifetime_left(time);
-	int64		unit = snowflake_layout.unit_us;
-	uint64		day = (uint64) ((USECS_PER_DAY + unit - 1) / unit);
+	int64		left = lifetime_left(unit);
+	int64		unit_us = snowflake_layout.unit_us;
+	uint64		day = (uint64) ((USECS_PER_DAY + unit_us - 1) / unit_us);
 
 	if (left >= LIFETIME_WARNING_US ||
-		(state->warned != 0 && time < state->warned + day))
+		(state->warned_unit != 0 && unit < state->warned_unit + day))
 		return;
 
-	state->warned = time;
+	state->warned_unit = unit;
 	ereport(WARNING,
 			(errmsg("the lifetime of the snowflake layout ends in less than a year"),
 			 errdetail("%s Days left: %d. After that no ID can be drawn.",
@@ -228,8 +225,8 @@ recover(bool asked, bool accept)
 	bool		written = false;
 	bool		recorded;
 	bool		is_known;		/* to other databases */
-	int64		mark = 0;
-	uint64		floor;
+	int64		mark_us = 0;
+	uint64		floor_unit;
 
 	/* in a shutdown, which there is no way back from */
 	if (pg_atomic_read_u64(&SLOT(0)->word) == SLOT_CLOSED)
@@ -241,8 +238,8 @@ recover(bool asked, bool accept)
 	found = home_exists();
 	if (found)
 	{
-		mark = read_mark(&written);
-		pg_atomic_write_u64(&shared->mark.mark, (uint64) mark);
+		mark_us = read_mark(&written);
+		pg_atomic_write_u64(&shared->mark.mark_us, (uint64) mark_us);
 	}
 	recorded = record_check(found, accept, &is_known);
 	if (recorded && !written && !accept)
@@ -251,7 +248,7 @@ recover(bool asked, bool accept)
 				 errmsg("the durable mark is lost: the sequence \"" MARK "\" in database \"%s\" is another one",
 						snowflake_database),
 				 errhint("Call snowflake_accept_layout(), and then snowflake_advance() with the largest ID there is.")));
-	if (!recorded && (mark > 0 || is_known) && !accept)
+	if (!recorded && (mark_us > 0 || is_known) && !accept)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("there is a durable mark in database \"%s\", but layout and epoch are not recorded with it",
@@ -268,18 +265,18 @@ recover(bool asked, bool accept)
 		set_up_home();
 	}
 	if (!written)
-		home_run_plain("SELECT setval('" MARK "', last_value) FROM " MARK);
+		home_run("SELECT setval('" MARK "', last_value) FROM " MARK);
 	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;
 
-	/* only now, as before they would have found nothing there */
+	/* only now, as before the commit the services would have found nothing */
 	pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_LOOK);
 	worker_ask(&shared->services);
 
-	floor = Max(mark_to_time(mark, true), 1);
-	raise_words(floor);
-	publish(mark);
+	floor_unit = Max(mark_to_unit(mark_us, true), 1);
+	raise_words(floor_unit);
+	publish(mark_us);
 	shared->mark.is_read = true;
 	return true;
 }
@@ -288,51 +285,53 @@ recover(bool asked, bool accept)
  * Do what is asked for, if anything is.  Raises an ERROR when it cannot be
  * done; then sessions that still wait ask again.
  *
- * Up to what is committed, snowflake_advance() and the restore of a dump, which
- * everybody may do again and again, write nothing.  The mark as it was read does
- * not count: it may not be on the synchronous standbys.
+ * Everybody may call snowflake_advance() and restore a dump again and again.
+ * So that writes nothing if the mark that this process has committed is high
+ * enough.  The mark as it was read does not count: it may not be on the
+ * synchronous standbys.
  */
 static void
 serve(void *is_asked)
 {
-	static uint64 committed = 0;	/* in time units, by this process */
+	static uint64 committed_unit = 0;	/* by this process */
 	Mark	   *state = &shared->mark;
 	bool		asked = *(bool *) is_asked;
 	bool		accept;
-	uint64		wanted;
-	uint64		floor;
+	uint64		wanted_unit;
+	uint64		floor_unit;
 
-	wanted = pg_atomic_exchange_u64(&state->wanted, 0);
-	floor = pg_atomic_exchange_u64(&state->advance_to, 0);
+	wanted_unit = pg_atomic_exchange_u64(&state->wanted_unit, 0);
+	floor_unit = pg_atomic_exchange_u64(&state->advance_to_unit, 0);
 	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
 
 	/*
-	 * Whoever asks does not wait where this refuses, and it may do so no
-	 * more. Any other error stands until this has gone well.
+	 * Sessions do not wait while the mark writer refuses.  Something is asked
+	 * again, so the cause may be mended: forget the refusal first.  Any other
+	 * error stands until this has gone well.
 	 */
 	if (asked && worker_is_refusing(&shared->mark_writer))
 		worker_clear_error(&shared->mark_writer);
 
-	if (pg_atomic_read_u64(&state->limit) == 0 && !recover(asked, accept))
+	if (pg_atomic_read_u64(&state->limit_unit) == 0 && !recover(asked, accept))
 		return;
 
-	if ((wanted > 0 && mark_runs_out(wanted)) || floor > committed)
+	if ((wanted_unit > 0 && mark_runs_out(wanted_unit)) || floor_unit > committed_unit)
 	{
-		uint64		time = Max(wanted, floor);
-		int64		mark;
+		uint64		unit = Max(wanted_unit, floor_unit);
+		int64		mark_us;
 
 		home_begin("raising the durable mark");
-		mark = write_mark(Min(time + Max(window_units(), 1), MAX_TIME + 1));
-		warn_of_end(wanted);
+		mark_us = write_mark(Min(unit + Max(window_units(), 1), MAX_TIME + 1));
+		warn_of_end(wanted_unit);
 		home_commit();
-		committed = mark_to_time(mark, false);
-		publish(mark);
+		committed_unit = mark_to_unit(mark_us, false);
+		publish(mark_us);
 	}
 
-	if (floor > pg_atomic_read_u64(&state->advanced))
+	if (floor_unit > pg_atomic_read_u64(&state->advanced_unit))
 	{
-		raise_words(floor);
-		pg_atomic_write_u64(&state->advanced, floor);
+		raise_words(floor_unit);
+		pg_atomic_write_u64(&state->advanced_unit, floor_unit);
 		ConditionVariableBroadcast(&shared->mark_writer.changed);
 	}
 }
@@ -350,7 +349,7 @@ close_mark(int code, Datum arg)
 	RangeVar   *name;
 	uint64		last = 0;
 
-	if (!worker_ends_with_server() || pg_atomic_read_u64(&state->limit) == 0)
+	if (!worker_ends_with_server() || pg_atomic_read_u64(&state->limit_unit) == 0)
 		return;
 
 	AbortOutOfAnyTransaction();
@@ -366,7 +365,7 @@ close_mark(int code, Datum arg)
 		 * nor one that has looked at it before, since no compare-and-swap
 		 * expects a closed word.
 		 */
-		pg_atomic_write_u64(&state->limit, 0);
+		pg_atomic_write_u64(&state->limit_unit, 0);
 		for (int i = 0; i < shared->nslots; i++)
 		{
 			uint64		word = pg_atomic_exchange_u64(&SLOT(i)->word, SLOT_CLOSED);
@@ -375,20 +374,13 @@ close_mark(int code, Datum arg)
 		}
 
 		/* Unless it was raised by other means, which must have had a reason. */
-		home_run("SELECT setval('" MARK "', $1) FROM " MARK
-				 " WHERE last_value = $2",
-				 INT8OID, Int64GetDatum(mark_of_time(last + 1)),
-				 INT8OID, Int64GetDatum((int64) pg_atomic_read_u64(&state->mark)));
+		home_run("SELECT setval('" MARK "', " INT64_FORMAT ") FROM " MARK
+				 " WHERE last_value = " INT64_FORMAT,
+				 mark_of_unit(last + 1), (int64) pg_atomic_read_u64(&state->mark_us));
 	}
 	SPI_finish();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-}
-
-void
-mark_writer_register(void)
-{
-	worker_register(MARK_WRITER_NAME, "snowflake_mark_writer_main");
 }
 
 void
@@ -418,7 +410,7 @@ snowflake_mark_writer_main(Datum arg)
 				is_connected = true;
 			}
 			MemoryContextSwitchTo(context);
-			if (worker_attempt(me, ALARM_WORKER, serve, &asked))
+			if (worker_attempt(me, LOG_OF_WORKER, serve, &asked))
 				worker_clear_error(me);
 			else
 				retry_at = clock_read_steady() + RETRY_S * USECS_PER_SEC;

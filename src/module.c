@@ -20,18 +20,19 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+#include "backfill.h"
 #include "clock.h"
-#include "copy_default.h"
 #include "generator.h"
+#include "generator_funcs.h"
 #include "home.h"
 #include "instance.h"
 #include "lease.h"
 #include "mark.h"
-#include "mark_writer.h"
-#include "pgedge.h"
-#include "services.h"
+#include "other_extensions.h"
+#include "segment.h"
 #include "settings.h"
 #include "shmem.h"
+#include "worker.h"
 
 PG_MODULE_MAGIC;
 
@@ -56,39 +57,27 @@ request_hook(void)
 static void
 startup_hook(void)
 {
+	bool		is_new;
+
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
-	shmem_startup();
 
-	/* not again in each child, where these are not forked */
-	if (!IsUnderPostmaster)
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	is_new = shmem_make();
+	if (is_new)
 	{
-		clock_start();
+		worker_init_shmem(&shared->mark_writer);
+		worker_init_shmem(&shared->services);
+		mark_init_shmem();
+		lease_init_shmem();
+		generator_init_shmem();
+		backfill_init_shmem();
+		segment_init_shmem();
+		clock_init_shmem();
+	}
+	LWLockRelease(AddinShmemInitLock);
+	if (is_new)
 		instance_note_start();
-	}
-}
-
-static void
-run_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-			ProcessUtilityContext context, ParamListInfo params,
-			QueryEnvironment *queryEnv, DestReceiver *dest,
-			QueryCompletion *qc)
-{
-	copy_default_begin(pstmt->utilityStmt);
-	PG_TRY();
-	{
-		if (prev_process_utility_hook)
-			prev_process_utility_hook(pstmt, queryString, readOnlyTree,
-									  context, params, queryEnv, dest, qc);
-		else
-			standard_ProcessUtility(pstmt, queryString, readOnlyTree,
-									context, params, queryEnv, dest, qc);
-	}
-	PG_FINALLY();
-	{
-		copy_default_end();
-	}
-	PG_END_TRY();
 }
 
 /*
@@ -104,19 +93,26 @@ process_utility_hook(PlannedStmt *pstmt, const char *queryString,
 					 DestReceiver *dest, QueryCompletion *qc)
 {
 	Node	   *stmt = pstmt->utilityStmt;
-	bool		forget = false;
-
-	if (IsA(stmt, DiscardStmt))
-	{
-		DiscardMode mode = ((DiscardStmt *) stmt)->target;
-
-		forget = (mode == DISCARD_ALL || mode == DISCARD_SEQUENCES);
-	}
+	bool		forget = IsA(stmt, DiscardStmt) &&
+		(((DiscardStmt *) stmt)->target == DISCARD_ALL ||
+		 ((DiscardStmt *) stmt)->target == DISCARD_SEQUENCES);
 
 	pgedge_check_statement(stmt);
-
-	run_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv,
-				dest, qc);
+	copy_default_begin(stmt);
+	PG_TRY();
+	{
+		if (prev_process_utility_hook)
+			prev_process_utility_hook(pstmt, queryString, readOnlyTree,
+									  context, params, queryEnv, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, queryString, readOnlyTree,
+									context, params, queryEnv, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		copy_default_end();
+	}
+	PG_END_TRY();
 
 	if (forget)
 		generator_forget_current();
@@ -137,8 +133,7 @@ executor_start_hook(QueryDesc *queryDesc, int eflags)
  * its database.  (The extension "snowflake" may be dropped anywhere.)
  */
 static void
-object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
-			  void *arg)
+object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
 {
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classId, objectId, subId, arg);
@@ -213,7 +208,7 @@ _PG_init(void)
 
 	if (!IsBinaryUpgrade)
 	{
-		mark_writer_register();
-		services_register();
+		worker_register(MARK_WRITER_NAME, "snowflake_mark_writer_main");
+		worker_register(SERVICES_NAME, "snowflake_services_main");
 	}
 }

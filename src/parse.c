@@ -1,8 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * parse.c
- *		The SQL-callable functions that read IDs: with this server's layout and
- *		epoch, or with those of another generator.
+ *		The SQL functions that read IDs: with this server's layout and epoch,
+ *		or with those of another generator; that write IDs as short texts, and
+ *		read such texts; and that say what layouts there are.
+ *
+ * The codecs of the texts are in codec.c; here are the arguments and the
+ * errors.  snowflake_encode() and snowflake_decode() depend on no setting, so
+ * they are IMMUTABLE.  No locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,10 +17,14 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
+#include "utils/numeric.h"
 #include "utils/tuplestore.h"
 
 #include "clock.h"
+#include "codec.h"
+#include "compat.h"
 #include "parse.h"
 #include "settings.h"
 
@@ -249,8 +258,7 @@ parse(FunctionCallInfo fcinfo, const Cache *cache, const Meaning *meaning)
 	values[1] = id_field(meaning, id, FIELD_NODE);
 	values[2] = id_field(meaning, id, FIELD_WORKER);
 	values[3] = id_field(meaning, id, FIELD_SEQUENCE);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(cache->tupdesc,
-													  values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(cache->tupdesc, values, nulls)));
 }
 
 /* snowflake_parse(id): ts, node, worker, sequence */
@@ -338,4 +346,172 @@ snowflake_dialects(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
+}
+
+/*
+ * IDs as texts
+ */
+
+PG_FUNCTION_INFO_V1(snowflake_encode);
+PG_FUNCTION_INFO_V1(snowflake_decode);
+
+/* How much of a malformed text to show, in bytes. */
+#define SHOWN_TEXT	40
+
+/* The argument "base". */
+static const Codec *
+getarg_codec(FunctionCallInfo fcinfo, int argno)
+{
+	text	   *name = PG_GETARG_TEXT_PP(argno);
+	const Codec *codec = codec_find(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
+
+	if (codec == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown base \"%s\"", text_to_cstring(name)),
+				 errhint("There are \"base32\", \"base58\" and \"base62\".")));
+	return codec;
+}
+
+/* snowflake_encode(id, base) */
+Datum
+snowflake_encode(PG_FUNCTION_ARGS)
+{
+	int64		id = PG_GETARG_INT64(0);
+	const Codec *codec = getarg_codec(fcinfo, 1);
+	char		str[CODEC_MAX_LENGTH];
+
+	if (id < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg(INT64_FORMAT " is not a snowflake ID", id),
+				 errdetail("Snowflake IDs are not negative.")));
+
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(str, codec_encode(codec, id, str)));
+}
+
+/*
+ * Say what is wrong with a text in a DETAIL, and in a HINT where that helps.
+ */
+static int
+errdetail_decode(const Codec *codec, CodecResult result,
+				 const char *str, int len, int offset)
+{
+	int			position = offset + 1;
+	int			char_len = pg_mbcharcliplen(str + offset, len - offset, 1);
+	const char *character = pnstrdup(str + offset, char_len);
+	char		max[CODEC_MAX_LENGTH];
+
+	switch (result)
+	{
+		case CODEC_NOT_A_DIGIT:
+			errhint("The digits are \"%s\"%s.", codec->digits,
+					codec->ignore_case ?
+					", in either case; I and L are read as 1, and O as 0" : "");
+			return errdetail("\"%s\" at position %d is not a digit of %s.",
+							 character, position, codec->name);
+		case CODEC_LEADING_ZERO:
+			return errdetail("\"%s\" at position %d is a leading zero; an ID in %s has none.",
+							 character, position, codec->name);
+		case CODEC_TOO_LARGE:
+			return errdetail("\"%s\" at position %d makes it larger than the largest ID, \"%.*s\".",
+							 character, position,
+							 (int) codec_encode(codec, PG_INT64_MAX, max), max);
+		case CODEC_TOO_SHORT:
+			if (len == 0)
+				return errdetail("It is empty.");
+			return errdetail("It ends after position %d; an ID in %s has %d characters.",
+							 offset, codec->name, (int) codec->min_length);
+		case CODEC_TOO_LONG:
+			return errdetail("It goes on at position %d; an ID in %s has no more than %d characters.",
+							 position, codec->name, (int) codec->max_length);
+		case CODEC_OK:
+			break;
+	}
+	return 0;
+}
+
+/* snowflake_decode(code, base) */
+Datum
+snowflake_decode(PG_FUNCTION_ARGS)
+{
+	text	   *arg = PG_GETARG_TEXT_PP(0);
+	const Codec *codec = getarg_codec(fcinfo, 1);
+	const char *str = VARDATA_ANY(arg);
+	int			len = VARSIZE_ANY_EXHDR(arg);
+	int64		id;
+	size_t		offset;
+	CodecResult result;
+
+	result = codec_decode(codec, str, len, &id, &offset);
+	if (result != CODEC_OK)
+	{
+		int			shown = pg_mbcliplen(str, len, SHOWN_TEXT);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid %s text for a snowflake ID: \"%.*s%s\"",
+						codec->name, shown, str, shown < len ? "..." : ""),
+				 errdetail_decode(codec, result, str, len, (int) offset)));
+	}
+	PG_RETURN_INT64(id);
+}
+
+/*
+ * The layout of this server
+ */
+
+PG_FUNCTION_INFO_V1(snowflake_layout_info);
+
+/* How many numbers a field has, as a numeric: 2^63 is not a bigint. */
+static Datum
+field_capacity(LayoutField field)
+{
+	char	   *str = psprintf(UINT64_FORMAT, (uint64) snowflake_layout.max[field] + 1);
+
+	return DirectFunctionCall3(numeric_in, CStringGetDatum(str),
+							   ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
+}
+
+/* snowflake_layout() */
+Datum
+snowflake_layout_info(PG_FUNCTION_ARGS)
+{
+	const Layout *layout = &snowflake_layout;
+	TupleDesc	tupdesc;
+	Datum		values[16];
+	bool		nulls[16] = {false};
+	int			i = 0;
+	Interval   *unit = palloc0(sizeof(Interval));
+	double		per_worker;
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	unit->time = layout->unit_us;
+	per_worker = ((double) layout->max[FIELD_SEQUENCE] + 1) *
+		USECS_PER_SEC / layout->unit_us;
+
+	values[i++] = CStringGetTextDatum(snowflake_layout_text);
+	values[i++] = Int32GetDatum(layout->bits[FIELD_TIME]);
+	values[i++] = Int32GetDatum(layout->bits[FIELD_NODE]);
+	values[i++] = Int32GetDatum(layout->bits[FIELD_WORKER]);
+	values[i++] = Int32GetDatum(layout->bits[FIELD_SEQUENCE]);
+	values[i++] = IntervalPGetDatum(unit);
+	values[i++] = field_capacity(FIELD_TIME);
+	values[i++] = field_capacity(FIELD_NODE);
+	values[i++] = field_capacity(FIELD_WORKER);
+	values[i++] = field_capacity(FIELD_SEQUENCE);
+	values[i++] = TimestampTzGetDatum(snowflake_epoch);
+	values[i++] = TimestampTzGetDatum(clock_unit_or_end(layout->max[FIELD_TIME]));
+	values[i++] = Int64GetDatum(layout_max_id(layout));
+	values[i++] = Float8GetDatum(per_worker);
+	values[i++] = Float8GetDatum(per_worker * settings_slots());
+	nulls[i] = settings_backfill_worker() == 0;
+	values[i++] = Int64GetDatum((int64) settings_backfill_worker());
+	Assert(i == lengthof(values) && i == tupdesc->natts);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
 }

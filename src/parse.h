@@ -30,8 +30,7 @@ typedef struct Meaning
 
 /* As this server's, and as those of a dialect, whose layout was parsed. */
 extern Meaning parse_own(void);
-extern Meaning parse_by_dialect(const Dialect *dialect,
-								const Layout *layout);
+extern Meaning parse_by_dialect(const Dialect *dialect, const Layout *layout);
 
 /* Raise an ERROR for an ID that is none of the layout. */
 extern void parse_check_by(const Meaning *meaning, int64 id);

@@ -44,10 +44,10 @@
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
-#include "citus.h"
 #include "clock.h"
 #include "compat.h"
 #include "ddl.h"
+#include "other_extensions.h"
 #include "partition_bounds.h"
 #include "partition_steps.h"
 #include "progress.h"

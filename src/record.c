@@ -7,10 +7,10 @@
  * are in a table of the home database.  The mark writer writes it at first use
  * and when another layout is accepted, and reads it before it lets anything be
  * issued.  The node number is there, too, as a change of it is worth a line in
- * the log.  And the timeline: a server that was promoted, be it a standby, a clone
- * or a restored backup, draws with the number of the server that it comes from,
- * which may still do so.  Only the operator can know, so the log and
- * snowflake_check() say it until that is confirmed.
+ * the log.  And the timeline: a server that was promoted, be it a standby, a
+ * clone or a restored backup, draws with the number of the server that it
+ * comes from, which may still do so.  Only the operator can know, so the log
+ * and snowflake_check() say it until that is confirmed.
  *
  * That the mark is in this database has to be seen from another one, if
  * "snowflake.database" is changed.  Databases share one catalog that a
@@ -36,6 +36,7 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "clock.h"
 #include "home.h"
 #include "record.h"
 #include "settings.h"
@@ -72,9 +73,8 @@ find_pointer(char **says)
 				 " FROM pg_database d"
 				 " JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
 				 " unnest(s.setconfig) c"
-				 " WHERE c LIKE '" POINTER "=_%'"
-				 " ORDER BY d.oid <> $1",
-				 OIDOID, ObjectIdGetDatum(MyDatabaseId), InvalidOid, (Datum) 0) == 0)
+				 " WHERE c LIKE '" POINTER "=_%%'"
+				 " ORDER BY d.oid <> %u", MyDatabaseId) == 0)
 	{
 		*says = "";
 		return false;
@@ -106,7 +106,7 @@ typedef struct Recorded
 static bool
 read_row(Recorded *row)
 {
-	if (home_run_plain("SELECT layout, epoch, coalesce(node, -1), timeline FROM " TABLE) == 0)
+	if (home_run("SELECT layout, epoch, coalesce(node, -1), timeline FROM " TABLE) == 0)
 		return false;
 	row->layout = TextDatumGetCString(home_result(1));
 	row->epoch = DatumGetTimestampTz(home_result(2));
@@ -193,10 +193,10 @@ record_check(bool has_home, bool accept, bool *is_known)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("this server has issued IDs with layout \"%s\" and epoch %s, and is now configured with layout \"%s\" and epoch %s",
 						row.layout,
-						pstrdup(timestamptz_to_str(row.epoch)),
+						clock_show(row.epoch),
 						snowflake_layout_text,
-						pstrdup(timestamptz_to_str(snowflake_epoch))),
-				 errhint("%s", record_hint(row.layout, pstrdup(timestamptz_to_str(row.epoch))))));
+						clock_show(snowflake_epoch)),
+				 errhint("%s", record_hint(row.layout, clock_show(row.epoch)))));
 
 	record_write();
 	ereport(LOG,
@@ -213,9 +213,8 @@ record_is_due(void)
 }
 
 /*
- * The number that this server issues IDs with may have changed.  That is a
- * matter of the configuration, and fine, unless the number is another
- * server's.
+ * The node number may have changed with the configuration.  That is fine,
+ * unless another server has the number.
  */
 void
 record_serve(void)
@@ -230,21 +229,19 @@ record_serve(void)
 	bool		is_other;
 
 	home_begin("recording layout, epoch and node number");
-	home_run_plain("SET LOCAL synchronous_commit = local");
+	home_run("SET LOCAL synchronous_commit = local");
 	has_row = home_exists() && read_row(&row);
 	is_other = has_row && is_other_node(&row);
 	if (is_other)
-		home_run("UPDATE " TABLE " SET node = $1",
-				 INT4OID, Int32GetDatum(snowflake_node_id), InvalidOid, (Datum) 0);
+		home_run("UPDATE " TABLE " SET node = %d", snowflake_node_id);
 	if (has_row && row.timeline != timeline && (confirm || !is_promoted(&row)))
-		home_run("UPDATE " TABLE " SET timeline = $1",
-				 INT8OID, Int64GetDatum(timeline), InvalidOid, (Datum) 0);
+		home_run("UPDATE " TABLE " SET timeline = %u", timeline);
 	else if (has_row)
 		before = confirmed_before(&row);
 	if (has_row && (!find_pointer(&pointer) || strcmp(pointer, pointer_text()) != 0))
-		home_run_plain(psprintf("ALTER DATABASE %s SET " POINTER " = %s",
-								quote_identifier(get_database_name(MyDatabaseId)),
-								quote_literal_cstr(pointer_text())));
+		home_run("ALTER DATABASE %s SET " POINTER " = %s",
+				 quote_identifier(get_database_name(MyDatabaseId)),
+				 quote_literal_cstr(pointer_text()));
 	home_commit();
 	pg_atomic_write_u32(&shared->mark.confirmed_before, before);
 	pg_atomic_fetch_and_u32(&shared->mark.to_record, ~to_do);
@@ -259,7 +256,7 @@ record_serve(void)
 		ereport(LOG,
 				(errmsg("this server was promoted, and goes on with the snowflake IDs of the server that it comes from"),
 				 errdetail("%s", record_promoted_detail(before)),
-				 errhint("%s", record_promoted_hint())));
+				 errhint(RECORD_PROMOTED_HINT)));
 }
 
 /*
@@ -271,12 +268,6 @@ record_promoted_detail(TimeLineID before)
 {
 	return psprintf("It is on timeline %u, and that no other server draws the same IDs was last confirmed on timeline %u. If the server that it comes from still runs, or another copy of it, IDs come twice.",
 					GetWALInsertionTimeLine(), before);
-}
-
-char *
-record_promoted_hint(void)
-{
-	return pstrdup("Make sure that no such server draws IDs, or that it has another number. Then call snowflake_confirm_node().");
 }
 
 static void
@@ -294,7 +285,7 @@ record_confirm(void)
 	ConditionVariablePrepareToSleep(&shared->services.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_confirm, (Datum) 0);
 	{
-		/* another session that gives up takes back what both have asked for */
+		/* ask each time: another session that gives up takes the request back */
 		while (pg_atomic_read_u32(&shared->mark.confirmed_before) != 0)
 		{
 			pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_CONFIRM);

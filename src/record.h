@@ -39,7 +39,8 @@ extern void record_serve(void);
  * Mark.confirmed_before.  DETAIL and HINT.
  */
 extern char *record_promoted_detail(TimeLineID before);
-extern char *record_promoted_hint(void);
+#define RECORD_PROMOTED_HINT \
+	"Make sure that no such server draws IDs, or that it has another number. Then call snowflake_confirm_node()."
 
 /*
  * Record, durably, that no other server draws with this number.  Waits for the

@@ -6,32 +6,34 @@
  * The registry is the database that snowflake.registry says.  What is asked
  * there, when, and what the answer means is up to the link's client.
  *
- * All is asynchronous: registry_link_serve() does what can be done without waiting, so
- * that a registry that hangs keeps the worker from nothing else.  (But for one
- * thing: libpq looks host names up by the system's resolver, which waits.)  An
- * attempt that takes longer than LINK_ATTEMPT_MS is given up.  Of several
- * hosts each attempt takes the next one, which libpq does only where one
- * fails, and not where one hangs.
+ * All is asynchronous: registry_link_serve() does what can be done without
+ * waiting, so that a registry that hangs keeps the services from nothing else.
+ * (But for one thing: libpq looks host names up by the system's resolver,
+ * which waits.)  An attempt that takes longer than LINK_ATTEMPT_MS is given
+ * up.  Of several hosts each attempt takes the next one, which libpq does only
+ * where one fails, and not where one hangs.
  *
- * What is given up may still wait in the registry: for a lock, or at commit for
- * a synchronous standby.  So a connection begins with a greeting, which ends
- * the sessions that this link has left there, and waits until they are gone: it
- * never has more than two, and nothing that it no longer waits for is committed
- * after the next request.  It knows them by the name of the session.  Locks and
- * statements are also bounded by settings of the session.
+ * A request that is given up may still wait in the registry: for a lock, or at
+ * commit for a synchronous standby.  So a connection begins with a greeting.
+ * It ends the sessions that this link has left in the registry, and waits
+ * until they are gone.  So a link never has more than two sessions, and a
+ * request that was given up is not committed after the next one is sent.  The
+ * greeting finds these sessions by their name.  Settings of the session bound
+ * locks and statements.
  *
- * The greeting looks for what the client needs as well, so that what is missing
- * is said in words that help, and is no ERROR in the registry's log.
+ * The greeting also looks whether the registry has what the client needs.  So
+ * this server can say what is missing and what to do, and the registry's log
+ * has no ERROR of it.
  *
- * After a failure there is a pause, which grows from one to the next, and is
- * not the same for all servers: a registry that comes back is not asked by all
- * of them at once.  It does not grow until each host was tried.
+ * After a failure there is a pause.  It grows from one failure to the next,
+ * once each host was tried.  It is not the same for all servers, so that they
+ * do not all ask at once when a registry comes back.
  *
  * A link is LINK_RESTING whenever its client builds a request or handles an
  * answer, so an ERROR there leaves it with an idle connection or none.
  *
- * Locking: none.  A link is the worker's own.  Where the worker ends, so does
- * the connection.
+ * Locking: none.  A link is the services' own, and so is its connection, which
+ * ends with them.
  *
  *-------------------------------------------------------------------------
  */
@@ -72,10 +74,9 @@
 #define PREPARED	"snowflake"
 
 /*
- * All names have a schema, since the role may have any search_path.  The
- * warning that pg_terminate_backend() gives where it has waited in vain lets
- * the greeting fail.  A warning says that a commit may not be durable, so it
- * has to be sent.
+ * All names have a schema, since the role may have any search_path.  If
+ * pg_terminate_backend() waits in vain, it gives a warning, and the greeting
+ * fails.  Warnings must be sent, as one may say that a commit is not durable.
  */
 #define GREETING \
 	"WITH me AS MATERIALIZED (SELECT pg_catalog.set_config('application_name', $1, false) AS name," \
@@ -145,14 +146,32 @@ fail(RegistryLink *link, const LinkFailure *failure)
 {
 	LinkFailure copy = *failure;
 	int			length = strlen(failure->reason);
+	const char *message;
+	const char *hint = failure->hint;
+	uint64		left_out;
 
 	while (length > 0 && strchr("\n.", failure->reason[length - 1]) != NULL)
 		length--;
 	copy.reason = pnstrdup(failure->reason, length);
+	copy.sentence = psprintf("The registry could not be asked: %s.", copy.reason);
 
 	disconnect(link);
 	rest(link, failure->is_quiet ? 0 : next_pause_ms(link, failure->passes));
-	link->client->failed(&copy);
+	message = link->client->failed(&copy, &hint);
+	if (!failure->is_quiet && log_is_due(link->client->log_kind, &left_out))
+		ereport(WARNING,
+				(errmsg_internal("%s", message),
+				 errdetail("%s%s", copy.sentence, log_left_out(left_out)),
+				 errhint("%s", hint)));
+}
+
+int
+registry_link_sqlstate(const PGresult *answer)
+{
+	const char *code = PQresultErrorField(answer, PG_DIAG_SQLSTATE);
+
+	return code == NULL || strlen(code) != 5 ? 0 :
+		MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]);
 }
 
 void
@@ -259,8 +278,8 @@ session_name(RegistryLink *link)
 }
 
 /*
- * A notice has come.  A warning that comes with an answer says that something
- * of it is not so, as that no synchronous standby has it.
+ * A notice has come.  A warning means that the answer cannot be relied on: for
+ * example, that no synchronous standby has what was committed.
  */
 static void
 note_notice(void *arg, const PGresult *notice)
@@ -398,9 +417,9 @@ greet(RegistryLink *link)
 }
 
 /*
- * What the registry lacks; false when it has all.  Its version need not be this
- * server's: what counts is the function, whose arguments never change.  The hint names neither host
- * nor role, as everybody may see it.
+ * What the registry lacks; false when it lacks nothing.  Its version need not
+ * be this server's: what counts is the function, whose arguments never change.
+ * The hint names neither host nor role, as everybody may see it.
  */
 static bool
 lacks_something(RegistryLink *link, const PGresult *answer, char **reason, char **hint)
@@ -507,23 +526,24 @@ go_on(RegistryLink *link)
 }
 
 /*
- * The registry has answered with an error.  Of such that tell of a change in the
- * registry, as of a right that was revoked, the greeting can tell more.
+ * The registry has answered with an error.  If it does not pass by itself, it
+ * may be due to a change in the registry, such as a right that was revoked.
+ * Then the greeting of the next connection can say more, so this one is not
+ * logged.
  */
 static void
 give_up_with_error(RegistryLink *link)
 {
-	const char *sqlstate = PQresultErrorField(link->answer, PG_DIAG_SQLSTATE);
+	int			sqlstate = registry_link_sqlstate(link->answer);
 	const char *message = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_DETAIL);
 	const char *hint = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_HINT);
 	LinkFailure failure = {.passes = true};
 
-	if (message == NULL || sqlstate == NULL || strlen(sqlstate) != 5)
+	if (message == NULL || sqlstate == 0)
 		message = PQresultErrorMessage(link->answer);
 	else
-		failure.passes = wait_error_passes(MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2],
-														 sqlstate[3], sqlstate[4]));
+		failure.passes = wait_error_passes(sqlstate);
 	failure.reason = detail == NULL ? pstrdup(message) :
 		psprintf("%s (%s)", message, detail);
 	failure.hint = hint == NULL ? NULL : pstrdup(hint);
@@ -556,11 +576,14 @@ finish(RegistryLink *link)
 
 	if (is_error && (state != LINK_ASKING || link->sent_statement))
 	{
-		const char *sqlstate = PQresultErrorField(link->answer, PG_DIAG_SQLSTATE);
+		int			sqlstate = registry_link_sqlstate(link->answer);
+		int			category = ERRCODE_TO_CATEGORY(sqlstate);
 
 		/* the client can tell which of what it asked for it is about */
-		if (state != LINK_ASKING || sqlstate == NULL || strncmp(sqlstate, "42", 2) == 0 ||
-			strncmp(sqlstate, "0A", 2) == 0 || strncmp(sqlstate, "26", 2) == 0)
+		if (state != LINK_ASKING || sqlstate == 0 ||
+			category == ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION ||
+			category == ERRCODE_FEATURE_NOT_SUPPORTED ||
+			category == ERRCODE_INVALID_SQL_STATEMENT_NAME)
 		{
 			give_up_with_error(link);
 			return;

@@ -3,7 +3,7 @@
  * registry_link.h
  *		A connection to the registry, over which one thing at a time is asked.
  *
- * For the background worker.  Nothing here waits for the registry.
+ * For the services.  Nothing here waits for the registry.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,9 +14,11 @@
 
 #include "storage/latch.h"
 
+#include "shmem.h"
+
 #pragma GCC visibility push(hidden)
 
-/* No answer in this time is none, nor is it one when it comes later. */
+/* An answer that takes longer is given up, even if it comes later. */
 #define LINK_ATTEMPT_MS	5000
 
 #define LINK_MAX_PARAMS	17
@@ -39,12 +41,13 @@ typedef struct RegistryLink RegistryLink;
  */
 typedef struct LinkFailure
 {
-	const char *reason;			/* without a full stop */
+	const char *sentence;		/* that says so */
+	const char *reason;			/* in it, without a full stop */
 	const char *hint;			/* what to do, a sentence; NULL for nothing
 								 * special */
 	bool		passes;			/* by itself; else somebody has to mend it */
-	bool		is_quiet;		/* not for the log: it tries again at once,
-								 * and then knows more */
+	bool		is_quiet;		/* not for the log: the link tries again at
+								 * once, and then knows more */
 } LinkFailure;
 
 /*
@@ -57,8 +60,8 @@ typedef struct LinkClient
 	const char *purpose;
 
 	/*
-	 * What the registry must have: the extension, of this library's version,
-	 * and in it a function with so many arguments.
+	 * What the registry must have: the extension, of any version, and in it a
+	 * function with so many arguments.
 	 */
 	const char *extension;
 	const char *function;
@@ -101,9 +104,11 @@ typedef struct LinkClient
 	/*
 	 * It did not work: no connection, no answer in time, a connection that
 	 * was lost, a registry that lacks something, registry_link_give_up().  By
-	 * now it is disconnected, and tries again later.
+	 * now it is disconnected, and tries again later.  Returns the message for
+	 * the log, and sets the hint there.
 	 */
-	void		(*failed) (const LinkFailure *failure);
+	const char *(*failed) (const LinkFailure *failure, const char **hint);
+	LogKind		log_kind;
 } LinkClient;
 
 typedef enum LinkState
@@ -135,8 +140,8 @@ struct RegistryLink
 	int			attempt;		/* counts them, to choose a host */
 	int			hosts;			/* to choose from */
 	int			failures;		/* since the last answer */
-	bool		is_doubted;		/* an error may be due to something that the
-								 * greeting finds */
+	bool		is_doubted;		/* the last error is to be followed by a
+								 * greeting that may find the cause */
 	char		schema[LINK_SCHEMA_SIZE];	/* as quoted, with a dot */
 	bool		sent_statement; /* the client's, that is prepared */
 	char		warning[LINK_WARNING_SIZE]; /* that came with the answer; ''
@@ -148,8 +153,8 @@ struct RegistryLink
 };
 
 /*
- * What to wait for before registry_link_serve() is to be called again: events of a
- * socket, PGINVALID_SOCKET for none, and a time in ms, -1 for none.
+ * What to wait for before registry_link_serve() is to be called again: events
+ * of a socket, PGINVALID_SOCKET for none, and a time in ms, -1 for none.
  */
 typedef struct LinkWait
 {
@@ -184,6 +189,9 @@ extern int64 registry_link_jitter(int64 time);
  * of?
  */
 extern bool registry_link_is_outdated(const char *before, const char *now);
+
+/* The SQLSTATE of an answer that is an error, 0 for none. */
+extern int	registry_link_sqlstate(const PGresult *answer);
 
 /* For handle(): what came is no answer. */
 extern void registry_link_give_up(RegistryLink *link, const char *reason);

@@ -4,7 +4,7 @@
  *		Numbers of a tag, out of two buffers in shared memory.
  *
  * The registry (or, where none is set, the home database) hands out segments:
- * spans of numbers, each to one server and once only.  The worker fetches them
+ * spans of numbers, each to one server and once only.  The services fetch them
  * (segment_fetch.c); here they are given out, one by one, by any backend.
  *
  * A tag has two buffers.  One is in use: its generation and how many of its
@@ -14,8 +14,8 @@
  *
  * by compare-and-swap.  Buffers change only when they are not in use, so that
  * what was read of the buffer is of that generation if the word is still the
- * same.  When a tenth is gone, whoever took that number asks the worker for the
- * next segment, which goes to the other buffer.  When all is gone, whoever
+ * same.  When a tenth is gone, whoever took that number asks the services for
+ * the next segment, which goes to the other buffer.  When all is gone, whoever
  * notices it first makes that the one in use, under the lock.
  *
  * A crash loses what is in the buffers, and nothing else: the registry has
@@ -23,11 +23,11 @@
  *
  * A server that does not hear from the registry for lease_ttl takes no more
  * numbers.  So a registry that was promoted, and may have lost the last
- * segments that it gave out, can wait for so long, until each server has either
- * told it of them or stopped.  (What a server has taken of them that crashes
- * before it could tell, it cannot know; nor what a backend still takes that was
- * kept from going on when it had looked at the time.)  See
- * snowflake_segments--1.0.sql.
+ * segments that it gave out, waits for lease_ttl: by then each server has
+ * either told it of its segments, or stopped to take numbers.  The registry
+ * cannot know of two cases: numbers that a server had taken when it crashed
+ * before it could tell; and numbers that a backend takes which was suspended
+ * after it had looked at the time.  See the script of snowflake_segments.
  *
  * Locking: see shmem.h.
  *
@@ -43,9 +43,9 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "citus.h"
 #include "clock.h"
 #include "mark.h"
+#include "other_extensions.h"
 #include "segment.h"
 #include "utf8.h"
 #include "waits.h"
@@ -74,7 +74,7 @@ segment_find(const char *utf8)
 }
 
 /*
- * Can its place be given to another tag?  So when its tag does not exist, or
+ * Can the entry be given to another tag?  So when its tag does not exist, or
  * when no session asks for it any more and the registry could not be asked.
  */
 static bool
@@ -86,8 +86,8 @@ is_spare(Segment *segment)
 }
 
 /*
- * An entry for another tag: a free one, else one that is spare.  NULL when there
- * is none.
+ * An entry for a new tag: a free one, else one that can be given away.  NULL
+ * when there is none.
  */
 static Segment *
 make_entry(const char *utf8)
@@ -136,6 +136,20 @@ segment_forget(Segment *segment, SegmentState state)
 	segment->fetch_us = 0;
 }
 
+void
+segment_init_shmem(void)
+{
+	pg_atomic_init_u64(&shared->segments.valid_until_us, 0);
+	pg_atomic_init_u32(&shared->segments.requested, 0);
+	ConditionVariableInit(&shared->segments.changed);
+	for (int i = 0; i < shared->nsegments; i++)
+	{
+		pg_atomic_init_u64(&SEGMENT(i)->word, SEGMENT_CLOSED);
+		pg_atomic_init_u32(&SEGMENT(i)->serial, 0);
+		pg_atomic_init_u32(&SEGMENT(i)->asked, 0);
+	}
+}
+
 /*
  * Buffers
  */
@@ -162,8 +176,7 @@ segment_runs_out(Segment *segment)
 }
 
 bool
-segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from, int64 *to,
-			 uint32 *used)
+segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from, int64 *to, uint32 *used)
 {
 	uint64		word = pg_atomic_read_u64(&segment->word);
 	int			i = GENERATION(word) & 1;
@@ -247,7 +260,7 @@ segment_close(Segment *segment, uint32 *used)
 bool
 segment_is_valid(void)
 {
-	uint64		until = pg_atomic_read_u64(&shared->segments.valid_until);
+	uint64		until = pg_atomic_read_u64(&shared->segments.valid_until_us);
 
 	return until == SEGMENTS_ALWAYS || (uint64) clock_read_steady() < until;
 }
@@ -257,6 +270,17 @@ segment_ask_services(void)
 {
 	pg_atomic_write_u32(&shared->segments.requested, 1);
 	worker_ask(&shared->services);
+}
+
+void
+segment_forget_registry(void)
+{
+	Segments   *segments = &shared->segments;
+
+	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
+	segments->place[0] = '\0';
+	segments->reports = 0;
+	LWLockRelease(segments->lock);
 }
 
 /*
@@ -302,8 +326,8 @@ take(SegmentHandle *handle, uint64 want, int64 *first, int64 *delta)
 }
 
 /*
- * Tags that this backend has drawn numbers of, so that a new statement need not
- * look for the entry under the lock.
+ * Tags that this backend has drawn numbers of.  With it a new statement need
+ * not look for the entry under the lock.
  */
 static HTAB *known = NULL;
 
@@ -337,8 +361,7 @@ remember(const char *utf8, const SegmentHandle *handle)
 
 		info.keysize = SEGMENT_TAG_SIZE;
 		info.entrysize = sizeof(KnownTag);
-		known = hash_create("snowflake segment tags", 32, &info,
-							HASH_ELEM | HASH_STRINGS);
+		known = hash_create("snowflake segment tags", 32, &info, HASH_ELEM | HASH_STRINGS);
 	}
 	entry = hash_search(known, utf8, HASH_ENTER, NULL);
 	entry->segment = handle->segment;
@@ -417,7 +440,7 @@ typedef struct Look
 	char		error[SEGMENT_MESSAGE_SIZE];
 	bool		error_passes;
 
-	/* From which answer on it counts: one that was asked for after the call. */
+	/* The number of the first answer that was asked for after the call. */
 	Segment    *segment;
 	uint32		serial;
 	uint32		answer;
@@ -512,12 +535,12 @@ wait_detail(const Look *look, bool *passes)
 }
 
 /*
- * Sleep until the worker has an answer, or for a while.
+ * Sleep until the services have an answer, or for a while.
  */
 static void
 wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 {
-	int64		left_ms = (wait_left_us(wait) + 999) / 1000;
+	int64		left_ms = wait_left_ms(wait);
 	bool		passes;
 
 	CHECK_FOR_INTERRUPTS();
@@ -540,15 +563,12 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 		wait_log(wait, psprintf("a segment of tag \"%s\"", utf8_to_server(utf8)),
 				 wait_detail(look, &passes), NULL);
 
-	wait_begin(wait, WAIT_SEGMENT);
-	(void) ConditionVariableTimedSleep(&shared->segments.changed,
-									   Min(left_ms, WAIT_SLICE_MS),
-									   wait_event(WAIT_SEGMENT));
-	wait_end(wait, WAIT_SEGMENT);
+	wait_sleep(wait, WAIT_SEGMENT, &shared->segments.changed, left_ms);
 }
 
 /*
- * Where the call before has not left a handle that numbers can be taken with.
+ * When the handle of the previous call is no good: look for the tag, wait for
+ * a segment.
  */
 static pg_noinline uint64
 take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
@@ -559,7 +579,7 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 	const char *utf8;
 	uint64		count;
 
-	/* what it is of is not known until this has succeeded */
+	/* the handle is of no tag until this has succeeded */
 	handle->length = -1;
 	segment_require();
 	utf8 = segment_tag_to_utf8(tag, length);

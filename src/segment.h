@@ -31,7 +31,7 @@ typedef struct SegmentHandle
 /*
  * Take up to "want" numbers of a tag, which is given in the encoding of the
  * database.  Returns how many, the first, and what there is from one to the
- * next.  May wait for the worker, up to max_wait, and can be interrupted.
+ * next.  May wait for the services, up to max_wait, and can be interrupted.
  * Raises an ERROR when there is no such tag, when it has no numbers left, or
  * when none came in time.
  */
@@ -56,17 +56,11 @@ extern void segment_report_missing(const char *utf8);
  */
 extern bool segment_is_apart(void);
 
-/*
- * Create, alter or drop a tag, by way of the worker.  As segment_take().
- */
-extern void segment_command(SegmentCommandKind kind, const char *tag, int length,
-							const SegmentOptions *options);
-
 /* May numbers be taken now, if there are any? */
 extern bool segment_is_valid(void);
 
 /*
- * For the worker and the statistics, with Segments.lock held.
+ * For the services and the statistics, with Segments.lock held.
  */
 
 /* The entry of a tag, in UTF-8; NULL for none. */
@@ -101,36 +95,14 @@ extern uint64 segment_issued(Segment *segment);
 extern void segment_ask_services(void);
 
 /*
- * The services' part
- */
-
-/* The connection to the registry for segments. */
-extern struct RegistryLink segment_link;
-
-/*
- * When the home database is to be asked for something, on the steady clock;
- * PG_INT64_MAX for not at all.
- */
-extern int64 segment_due_at_home(void);
-
-/*
- * Ask it.  Raises an ERROR when that fails, after having told the sessions that
- * wait.
- */
-extern void segment_serve_at_home(void);
-
-/*
  * Forget where the registry was and what it has told, so that one that knows
  * less than that is believed again.  For snowflake_forget_registry(); takes
  * Segments.lock.
  */
 extern void segment_forget_registry(void);
 
-/* In a worker that begins: one before it may have ended at any point. */
-extern void segment_begin(void);
-
-/* The server stops: give back the numbers that nobody has drawn. */
-extern void segment_keep_at_exit(void);
+/* The first values in shared memory. */
+extern void segment_init_shmem(void);
 
 #pragma GCC visibility pop
 

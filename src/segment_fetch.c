@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * segment_fetch.c
- *		Which segments the worker fetches, and what it does with the answers.
+ *		Which segments the services fetch, and what they do with the answers.
  *
  * There is one request under way at a time: for segments of tags, or what a
  * session asks for (to create, alter or drop a tag).  This file chooses it and
  * puts the answer into shared memory.  Where snowflake.registry is set, it is
- * sent by segment_registry.c, else by segment_home.c.
+ * sent to the registry, else to the home database, by segment_send.c.
  *
- * One request can be for many tags.  A tag that the registry has never heard of
- * can have characters that it cannot store, and then the whole request fails;
- * after that, such tags are asked for one at a time.
+ * One request can be for many tags.  A tag that is new to the registry
+ * may have characters that the registry cannot store; then the whole request
+ * fails.  After that, new tags are asked for one at a time.
  *
- * Every POLL_MS all tags are reported to the registry, which so learns what was
- * given out, and tells what was altered or dropped elsewhere.  This is not done
- * at home: no other server is there.
+ * Every POLL_MS all tags are reported to the registry.  So it learns what it
+ * had given out, and answers what was altered or dropped by other servers.
+ * The home database needs no reports, as no other server uses it.
  *
- * Locking: Segments.lock, held to look at the entries, or to write what is known
- * by then; nothing that can fail is done under it.
+ * Locking: Segments.lock, held to look at the entries, or to write what is
+ * known by then; nothing that can fail is done under it.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,6 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "instance.h"
 #include "segment.h"
@@ -42,7 +41,7 @@
 #define LONG_LIFE_US	(30 * USECS_PER_MINUTE)
 #define MAX_LENGTH		1000000
 
-/* The request that is under way.  The worker's own. */
+/* The request that is under way.  Of this process alone. */
 static struct
 {
 	SegmentFetchKind kind;
@@ -67,8 +66,8 @@ static struct
  */
 
 /*
- * How long a span to ask for next.  The first two are no measure: they are
- * fetched one soon after the other.
+ * How long a span to ask for next.  How long the first two last says nothing:
+ * they fill both buffers, one soon after the other.
  */
 static int64
 wanted_length(Segment *segment, TimestampTz now)
@@ -234,7 +233,8 @@ build_command(LinkRequest *sent)
 }
 
 /*
- * Does a session wait for what a worker has begun that has ended since?
+ * Does a session wait for what the services had begun when they ended, before
+ * this process was started?
  */
 static bool
 is_left_over(void)
@@ -288,7 +288,7 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 		build_take(sent, sent_at >= request.reported_at + POLL_MS * INT64CONST(1000));
 	else
 	{
-		build_take(sent, pg_atomic_read_u64(&segments->valid_until) != SEGMENTS_ALWAYS);
+		build_take(sent, pg_atomic_read_u64(&segments->valid_until_us) != SEGMENTS_ALWAYS);
 		if (request.nasks == 0)
 			request.kind = FETCH_NOTHING;
 	}
@@ -352,7 +352,7 @@ apply_row(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint64 
 	if (row->is_given || ask->length == 0)
 		return;
 
-	/* what was asked for with an earlier incarnation */
+	/* no segment, as the tag was dropped and created anew meanwhile: ask again */
 	if (row->closed_until == NULL && segment->state == SEGMENT_OPEN)
 	{
 		pg_atomic_write_u32(&segment->asked, 1);
@@ -378,7 +378,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	Segments   *segments = &shared->segments;
 	int64		steady = clock_read_steady();
 	TimestampTz now = GetCurrentTimestamp();
-	uint64		until = pg_atomic_read_u64(&segments->valid_until);
+	uint64		until = pg_atomic_read_u64(&segments->valid_until_us);
 	const char *place = nrows > 0 ? rows[0].place : NULL;
 	bool		is_closed = false;
 
@@ -392,9 +392,9 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	}
 
 	/*
-	 * It may have lost its last segments, when it came to another place or
-	 * was started again, and was not told of those that are here while it was
-	 * waiting for that: then others have them.
+	 * A registry that came to another place or was started again may have lost
+	 * its record of the last segments, and waits for reports of them.  If this
+	 * server has not reported in that time, others may have its numbers.
 	 */
 	if (place != NULL && segments->place[0] != '\0' &&
 		strcmp(place, segments->place) != 0 && (uint64) steady >= until)
@@ -432,7 +432,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	LWLockRelease(segments->lock);
 
 	if (nrows > 0)
-		pg_atomic_write_u64(&segments->valid_until,
+		pg_atomic_write_u64(&segments->valid_until_us,
 							segment_is_at_home() ? SEGMENTS_ALWAYS :
 							(uint64) (request.sent_at + request.hold));
 	if (request.is_full)
@@ -568,14 +568,17 @@ take_failed(const char *error, bool passes)
 		segment->is_failing = true;
 		segment->error_passes = passes;
 
-		/* sessions that wait for a tag that may not be possible ask again */
+		/*
+		 * The registry may be unable to store a tag.  So one that was asked
+		 * for alone is asked for again only if a session asks again.
+		 */
 		if (!request.was_alone)
 			pg_atomic_write_u32(&segment->asked, 1);
 	}
 	LWLockRelease(segments->lock);
 	pg_atomic_write_u32(&segments->requested, 1);
 
-	/* perhaps it is for the sake of one of them, and works without */
+	/* one of the new tags may be the cause: ask for each alone, at once */
 	request.is_alone = request.is_alone || request.nnew > 0;
 	request.retry_at = request.nnew > 0 ? 0 :
 		clock_read_steady() + RETRY_MS * 1000;
@@ -607,10 +610,10 @@ segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 		uint64		left_out;
 
 		take_failed(error, wait_error_passes(sqlstate));
-		if (!segment_is_at_home() && alarm_is_due(ALARM_SEGMENT, &left_out))
+		if (!segment_is_at_home() && log_is_due(LOG_OF_SEGMENT, &left_out))
 			ereport(WARNING,
 					(errmsg("could not fetch segments of numbers"),
-					 errdetail("%s%s", error, alarm_left_out(left_out)),
+					 errdetail("%s%s", error, log_left_out(left_out)),
 					 *hint != '\0' ? errhint("%s", hint) : 0));
 	}
 }
@@ -636,17 +639,6 @@ segment_fetch_note_no_answer(const char *error, bool passes)
 	}
 	else if (request.kind == FETCH_TAKE)
 		take_failed(error, passes);
-}
-
-void
-segment_forget_registry(void)
-{
-	Segments   *segments = &shared->segments;
-
-	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
-	segments->place[0] = '\0';
-	segments->reports = 0;
-	LWLockRelease(segments->lock);
 }
 
 void

@@ -1,10 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * segment_fetch.h
- *		The worker's request for segments that is under way.
- *
- * For segment_registry.c and segment_home.c, which send it, and
- * segment_keep.c.
+ *		The request for segments that is under way: which to send, and what to
+ *		do with the answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -78,12 +76,8 @@ extern void segment_fetch_note_error(int sqlstate, const char *message,
  */
 extern void segment_fetch_note_no_answer(const char *error, bool passes);
 
-/*
- * Send the request of segment_keep.c and wait for the answer, in
- * segment_registry.c and segment_home.c.
- */
-extern void segment_keep_over_link(const LinkRequest *keep);
-extern void segment_keep_at_home(const LinkRequest *keep);
+/* In services that begin: those before may have ended at any point. */
+extern void segment_begin(void);
 
 #pragma GCC visibility pop
 

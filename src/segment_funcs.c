@@ -1,7 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * segment_funcs.c
- *		The SQL functions of segments: draw numbers, make and change tags.
+ *		The SQL functions of segments: draw numbers; create, alter and drop
+ *		tags.
+ *
+ * Numbers are taken in segment.c.  Only the services talk to the registry, so
+ * a session asks them to create, alter or drop a tag; one session at a time.
+ * What they have done is committed in the registry, whatever becomes of the
+ * session's transaction.
+ *
+ * Locking: what a session asks for, and what came of it, is under
+ * Segments.lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,11 +20,15 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 
 #include "args.h"
 #include "segment.h"
+#include "utf8.h"
+#include "waits.h"
+#include "worker.h"
 
 PG_FUNCTION_INFO_V1(snowflake_segment_nextval);
 PG_FUNCTION_INFO_V1(snowflake_segment_nextval_count);
@@ -103,6 +116,243 @@ snowflake_segment_nextval_count(PG_FUNCTION_ARGS)
 	SRF_RETURN_NEXT(funcctx, Int64GetDatum(number));
 }
 
+/*
+ * Commands: what is asked of the services
+ */
+
+static const char *const command_names[] = {
+	[SEGMENT_CREATE] = "create",
+	[SEGMENT_ALTER] = "alter",
+	[SEGMENT_DROP] = "drop"
+};
+
+/* Has this session asked?  Only then it may touch what is there. */
+static bool is_mine = false;
+
+/*
+ * This session does not wait for its command any more.
+ */
+static void
+abandon(int code, Datum arg)
+{
+	SegmentCommand *command = &shared->segments.command;
+
+	if (!is_mine)
+		return;
+	is_mine = false;
+	LWLockAcquire(shared->segments.lock, LW_EXCLUSIVE);
+	if (command->state == COMMAND_SENT)
+		command->is_abandoned = true;
+	else
+		command->state = COMMAND_FREE;
+	LWLockRelease(shared->segments.lock);
+	ConditionVariableBroadcast(&shared->segments.changed);
+}
+
+/*
+ * Put it where the services see it, when nothing else is there.
+ */
+static bool
+try_to_ask(SegmentCommandKind kind, const char *utf8, const SegmentOptions *options)
+{
+	Segments   *segments = &shared->segments;
+	SegmentCommand *command = &segments->command;
+
+	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
+	if (command->state == COMMAND_FREE)
+	{
+		command->state = COMMAND_ASKED;
+		command->is_abandoned = false;
+		command->kind = kind;
+		strlcpy(command->tag, utf8, sizeof(command->tag));
+		command->options = *options;
+		memset(&command->result, 0, sizeof(command->result));
+		is_mine = true;
+	}
+	LWLockRelease(segments->lock);
+
+	if (is_mine)
+		segment_ask_services();
+	return is_mine;
+}
+
+/*
+ * Take the result when it is there.
+ */
+static bool
+try_to_finish(SegmentResult *result)
+{
+	SegmentCommand *command = &shared->segments.command;
+
+	LWLockAcquire(shared->segments.lock, LW_EXCLUSIVE);
+	if (command->state == COMMAND_DONE)
+	{
+		*result = command->result;
+		command->state = COMMAND_FREE;
+		is_mine = false;
+	}
+	LWLockRelease(shared->segments.lock);
+	if (!is_mine)
+		ConditionVariableBroadcast(&shared->segments.changed);
+	return !is_mine;
+}
+
+/*
+ * Sleep on Segments.changed, for a while.  Raises an ERROR when there is no
+ * time left.
+ */
+static void
+wait_for_services(SegmentCommandKind kind, const char *utf8, Wait *wait)
+{
+	int64		left_ms = wait_left_ms(wait);
+	SegmentCommand *command = &shared->segments.command;
+	char		error[SEGMENT_MESSAGE_SIZE];
+	char	   *detail;
+	char	   *hint;
+	bool		was_mine = is_mine;
+	bool		is_sent;
+	bool		passes;
+
+	CHECK_FOR_INTERRUPTS();
+	if (left_ms > 0)
+	{
+		wait_sleep(wait, WAIT_SEGMENT, &shared->segments.changed, left_ms);
+		return;
+	}
+
+	LWLockAcquire(shared->segments.lock, LW_EXCLUSIVE);
+	if (is_mine && command->state == COMMAND_DONE)
+	{
+		LWLockRelease(shared->segments.lock);
+		return;
+	}
+	strlcpy(error, shared->segments.error, sizeof(error));
+	passes = error[0] == '\0' || shared->segments.error_passes;
+	is_sent = command->state == COMMAND_SENT;
+	if (is_mine && !is_sent)
+	{
+		/* from here on the services will not begin with it */
+		command->state = COMMAND_FREE;
+		is_mine = false;
+	}
+	LWLockRelease(shared->segments.lock);
+
+	if (error[0] != '\0')
+		detail = pstrdup(utf8_to_server(error));
+	else if (worker_describe(&shared->services, &detail, &hint) < WORKER_HANGS)
+		detail = was_mine ? "The background worker has not carried out the command yet." :
+			"The background worker is busy with the command of another session.";
+	ereport(ERROR,
+			(errcode(wait_sqlstate(passes)),
+			 errmsg("cannot %s segment tag \"%s\": no answer came in time",
+					command_names[kind], utf8_to_server(utf8)),
+			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
+					   text_shown(detail), snowflake_max_wait),
+			 errdetail_log("%s", detail),
+			 was_mine && is_sent ?
+			 errhint("The command may have been carried out, or may still be.") :
+			 errhint("The command was not carried out.")));
+}
+
+/*
+ * What the registry says, as it says it.  Where it says nothing, why: not to
+ * everybody, as that names its host.
+ */
+static void
+report_registry_error(SegmentCommandKind kind, const char *utf8,
+					  const SegmentResult *result)
+{
+	const char *detail = utf8_to_server(result->detail);
+	const char *shown = result->sqlstate == ERRCODE_CONNECTION_FAILURE ?
+		text_shown(detail) : detail;
+
+	ereport(ERROR,
+			(errcode(result->sqlstate),
+			 errmsg("could not %s segment tag \"%s\": %s", command_names[kind],
+					utf8_to_server(utf8), utf8_to_server(result->message)),
+			 detail[0] != '\0' ? errdetail("%s", shown) : 0,
+			 detail[0] != '\0' ? errdetail_log("%s", detail) : 0,
+			 result->hint[0] != '\0' ?
+			 errhint("%s", utf8_to_server(result->hint)) : 0));
+}
+
+static void
+report_not_altered(const char *utf8, const SegmentOptions *options,
+				   const SegmentResult *result)
+{
+	utf8 = utf8_to_server(utf8);
+	if (options->has_start && options->start <= result->max_id)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT, utf8, options->start),
+				 errdetail("Numbers up to " INT64_FORMAT " were given out to servers.", result->max_id)));
+	if (options->has_step && options->step < result->delta)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("step %d is less than delta %d", options->step, result->delta),
+				 errdetail("There could be segments without a number.")));
+	if (!options->has_max_value)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT, utf8, options->start),
+				 errdetail("Its maximum value is lower."),
+				 errhint("Raise max_value in the same call.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("segment tag \"%s\" cannot have the maximum value " INT64_FORMAT,
+					utf8, options->max_value),
+			 errdetail("Numbers up to " INT64_FORMAT " were given out to servers.",
+					   options->has_start ? options->start - 1 : result->max_id)));
+}
+
+/*
+ * Create, alter or drop the tag that is the first argument, by way of the
+ * services.  May wait for them, up to max_wait, and can be interrupted.
+ */
+static void
+run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind, const SegmentOptions *options)
+{
+	text	   *tag = PG_GETARG_TEXT_PP(0);
+	Wait		wait = {0};
+	SegmentResult result;
+	const char *utf8;
+
+	segment_require();
+	utf8 = segment_tag_to_utf8(VARDATA_ANY(tag), VARSIZE_ANY_EXHDR(tag));
+
+	ConditionVariablePrepareToSleep(&shared->segments.changed);
+	PG_ENSURE_ERROR_CLEANUP(abandon, (Datum) 0);
+	{
+		while (!try_to_ask(kind, utf8, options))
+			wait_for_services(kind, utf8, &wait);
+		while (!try_to_finish(&result))
+			wait_for_services(kind, utf8, &wait);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(abandon, (Datum) 0);
+	ConditionVariableCancelSleep();
+
+	if (result.message[0] != '\0')
+		report_registry_error(kind, utf8, &result);
+	if (kind == SEGMENT_CREATE && !result.changed)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("segment tag \"%s\" already exists", utf8_to_server(utf8))));
+	if (kind == SEGMENT_CREATE && result.max_id >= options->start)
+		ereport(NOTICE,
+				(errmsg("segment tag \"%s\" goes on at " INT64_FORMAT,
+						utf8_to_server(utf8), result.max_id + 1),
+				 errdetail("There was a tag of this name before, and servers may still have its numbers."),
+				 errhint("If no server can have them, snowflake_segment_drop(tag, forget => true) lets a new tag of this name begin anywhere.")));
+	if (kind != SEGMENT_CREATE && !result.found)
+		segment_report_missing(utf8);
+	if (kind == SEGMENT_ALTER && !result.changed)
+		report_not_altered(utf8, options, &result);
+}
+
+/*
+ * Their functions
+ */
+
 static void
 check_start(int64 start)
 {
@@ -154,15 +404,6 @@ getarg_description(FunctionCallInfo fcinfo, int argno, SegmentOptions *options)
 	strcpy(options->description, utf8);
 }
 
-static void
-run_segment_command(FunctionCallInfo fcinfo, SegmentCommandKind kind,
-					const SegmentOptions *options)
-{
-	text	   *tag = PG_GETARG_TEXT_PP(0);
-
-	segment_command(kind, VARDATA_ANY(tag), VARSIZE_ANY_EXHDR(tag), options);
-}
-
 /*
  * snowflake_segment_create(tag, start, step, delta, remainder, max_value,
  * description)
@@ -205,7 +446,7 @@ snowflake_segment_create(PG_FUNCTION_ARGS)
 				 errmsg("start " INT64_FORMAT " is above max_value " INT64_FORMAT,
 						options.start, options.max_value)));
 
-	run_segment_command(fcinfo, SEGMENT_CREATE, &options);
+	run_command(fcinfo, SEGMENT_CREATE, &options);
 	PG_RETURN_VOID();
 }
 
@@ -229,7 +470,7 @@ snowflake_segment_alter(PG_FUNCTION_ARGS)
 	if (options.has_start)
 		check_start(options.start = PG_GETARG_INT64(4));
 
-	run_segment_command(fcinfo, SEGMENT_ALTER, &options);
+	run_command(fcinfo, SEGMENT_ALTER, &options);
 	PG_RETURN_VOID();
 }
 
@@ -244,6 +485,6 @@ snowflake_segment_drop(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("snowflake_segment_drop()");
 
 	options.forget = PG_GETARG_BOOL(1);
-	run_segment_command(fcinfo, SEGMENT_DROP, &options);
+	run_command(fcinfo, SEGMENT_DROP, &options);
 	PG_RETURN_VOID();
 }

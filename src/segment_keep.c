@@ -3,7 +3,7 @@
  * segment_keep.c
  *		A clean shutdown keeps the numbers that nobody has drawn.
  *
- * The worker gives them back to the registry, or to the home database, which
+ * The services give them back to the registry, or to the home database, which
  * has them for the next start of this server.  Where that fails, the numbers
  * are lost, and nothing else.
  *
@@ -15,6 +15,8 @@
 
 #include "segment.h"
 #include "segment_fetch.h"
+#include "segment_keep.h"
+#include "segment_send.h"
 
 /*
  * Close the entry, so that nobody draws from it any more, and add the spans

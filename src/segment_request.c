@@ -200,8 +200,8 @@ segment_request_keep(LinkRequest *keep, const SegmentSpan *spans, int nspans,
  */
 
 /*
- * An answer: over the link, or at home where that is NULL.  A value of it is in
- * UTF-8, NULL for null.
+ * An answer: over the link, or at home where that is NULL.  A value of it is
+ * in UTF-8, NULL for null.
  */
 static char *
 value_of(const PGresult *answer, int row, int column)

@@ -28,10 +28,10 @@
 #include "lease_fetch.h"
 #include "record.h"
 #include "registry_link.h"
-#include "segment.h"
-#include "services.h"
+#include "segment_fetch.h"
+#include "segment_keep.h"
+#include "segment_send.h"
 #include "settings.h"
-#include "settings_file.h"
 #include "waits.h"
 #include "worker.h"
 
@@ -48,21 +48,15 @@ typedef struct Service
 	/* Called in a worker_attempt(). */
 	void		(*serve) (void);
 
-	/* It has failed: take back what nobody may wait for any more. */
+	/* It has failed: forget requests that sessions may have given up. */
 	void		(*failed) (void);
 
 	int			retry_s;
 	bool		is_noted;		/* sessions that wait look at the worker's
 								 * error */
-	AlarmKind	alarm;
+	LogKind	alarm;
 	int64		retry_at;		/* steady clock */
 } Service;
-
-static int64
-backfill_due(void)
-{
-	return backfill_is_asked() ? 0 : PG_INT64_MAX;
-}
 
 static int64
 record_due(void)
@@ -71,9 +65,9 @@ record_due(void)
 }
 
 static Service services[] = {
-	{backfill_due, backfill_serve, backfill_abandon, 1, true, ALARM_BACKFILL},
-	{segment_due_at_home, segment_serve_at_home, NULL, 0, false, ALARM_SEGMENT},
-	{record_due, record_serve, NULL, 10, false, ALARM_RECORD}
+	{backfill_due, backfill_serve, backfill_abandon, 1, true, LOG_OF_BACKFILL},
+	{segment_due_at_home, segment_serve_at_home, NULL, 0, false, LOG_OF_SEGMENT},
+	{record_due, record_serve, NULL, 10, false, LOG_OF_RECORD}
 };
 
 /* What is asked of the registry. */
@@ -148,7 +142,7 @@ serve_links(void)
 {
 	for (int i = 0; i < (int) lengthof(links); i++)
 	{
-		if (!worker_attempt(NULL, ALARM_REGISTRY, call_link, links[i]))
+		if (!worker_attempt(NULL, LOG_OF_REGISTRY, call_link, links[i]))
 			registry_link_pause(links[i]);
 	}
 }
@@ -213,8 +207,8 @@ sleep_and_check(long timeout_ms)
 }
 
 /*
- * Only when the server needs them no more.  An error here ends the worker, so
- * what comes first is what matters more.
+ * At the end of this process, and only when the server stops, too.  An error
+ * here ends it at once, so what comes first is what matters more.
  */
 static void
 remember_lease(int code, Datum arg)
@@ -228,12 +222,6 @@ keep_segments(int code, Datum arg)
 {
 	if (worker_ends_with_server())
 		segment_keep_at_exit();
-}
-
-void
-services_register(void)
-{
-	worker_register(SERVICES_NAME, "snowflake_services_main");
 }
 
 void
@@ -257,7 +245,7 @@ snowflake_services_main(Datum arg)
 		is_asked |= worker_take_request(me);
 		lease_settle();
 
-		/* after it has failed to, only for somebody */
+		/* after a failed attempt, only when something is asked or used */
 		if (!is_connected && (is_asked || links_are_used()))
 			due = connect_at;
 		if (!is_connected && due <= clock_read_steady())

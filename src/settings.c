@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * settings.c
- *		Define the settings and check each value when it is set.
+ *		Define the settings, check each value when it is set, and look whether
+ *		the server will start with those that its files have now.
  *
  * layout, epoch and node_id decide what an ID means, so they are fixed when
  * the server starts.  Where the library is not preloaded, nothing is
@@ -13,6 +14,13 @@
  * wrong.  IDs made with an unintended layout, epoch or node could be IDs of
  * another server, so here it does not start at all: see settings_define().
  * Nor is the library loaded into a session to read IDs in an unintended way.
+ *
+ * At a reload the server checks a value and goes on with the one it has.  It
+ * checks a node number by the layout in use, not by that of the next start.
+ * So a wrong value would be found out only when the server does not start
+ * again, and with a configuration that many servers share, all of them may
+ * stand still then.  So after each reload the files are read once more, to
+ * warn of that.  What is on the server's command line is not looked at.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,7 +36,7 @@
 
 #include "compat.h"
 #include "dialect.h"
-#include "pgedge.h"
+#include "other_extensions.h"
 #include "settings.h"
 
 int			snowflake_node_id = NODE_ID_UNSET;
@@ -150,8 +158,7 @@ read_epoch(const char *str, TimestampTz *epoch)
 	int			tz;
 	DateTimeErrorExtra extra;
 
-	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype,
-					  MAXDATEFIELDS, &nf) != 0)
+	if (ParseDateTime(str, workbuf, sizeof(workbuf), field, ftype, MAXDATEFIELDS, &nf) != 0)
 		return "It is not a date and time.";
 
 	for (int i = 0; i < nf; i++)
@@ -205,12 +212,13 @@ assign_epoch(const char *newval, void *extra)
 }
 
 /*
- * The epoch where none is set: that of the dialect that snowflake.layout names.
+ * The epoch where none is set: that of the dialect that snowflake.layout
+ * names.
  *
  * It stays as it is while the library is loaded.  So where that is not
  * preloaded, and the layout becomes another dialect by a reload, a session
- * that has the library reads with the former epoch until it ends; an epoch that
- * is set changes with the layout.
+ * that has the library reads with the former epoch until it ends; an epoch
+ * that is set changes with the layout.
  */
 static const char *
 default_epoch(void)
@@ -377,26 +385,19 @@ define_ids(GucContext fixed)
 	DefineCustomStringVariable("snowflake.layout",
 							   "Fields of an ID from the highest bit to the lowest, each with its width in bits.",
 							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. Or the name of a dialect.",
-							   &layout_string,
-							   "time:41 node:5 worker:5 sequence:12",
-							   fixed, 0,
-							   check_layout, assign_layout, NULL);
+							   &layout_string, "time:41 node:5 worker:5 sequence:12",
+							   fixed, 0, check_layout, assign_layout, NULL);
 
 	DefineCustomStringVariable("snowflake.epoch",
 							   "Instant of time 0, with its time zone.",
 							   "The default is that of the dialect, where \"snowflake.layout\" names one.",
-							   &epoch_string,
-							   default_epoch(),
-							   fixed, 0,
-							   check_epoch, assign_epoch, NULL);
+							   &epoch_string, default_epoch(),
+							   fixed, 0, check_epoch, assign_epoch, NULL);
 
 	DefineCustomIntVariable("snowflake.node_id",
-							"Number of this server, which no other server may have; -1 means not set.",
-							NULL,
-							&snowflake_node_id,
-							NODE_ID_UNSET, NODE_ID_UNSET, INT_MAX,
-							fixed, 0,
-							check_node_id, NULL, NULL);
+							"Number of this server, which no other server may have; -1 means not set.", NULL,
+							&snowflake_node_id, NODE_ID_UNSET, NODE_ID_UNSET, INT_MAX,
+							fixed, 0, check_node_id, NULL, NULL);
 }
 
 /*
@@ -408,42 +409,29 @@ define_drawing(GucContext fixed)
 	DefineCustomEnumVariable("snowflake.clock",
 							 "Clock that the time in an ID is taken from.",
 							 "It is the system's, or read at server start and then driven by the time gone by (monotonic) or by the IDs drawn (logical).",
-							 &snowflake_clock,
-							 CLOCK_MODE_SYSTEM, clock_options,
-							 fixed, 0,
-							 NULL, NULL, NULL);
+							 &snowflake_clock, CLOCK_MODE_SYSTEM, clock_options,
+							 fixed, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.max_drift",
 							"How far the time in an ID may run ahead of the clock.",
 							"It does so after the clock has stepped back, and when all sequence numbers of a time unit are gone.",
-							&snowflake_max_drift,
-							1000, 0, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&snowflake_max_drift, 1000, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.max_wait",
-							"Longest wait for an ID before the error.",
-							NULL,
-							&snowflake_max_wait,
-							5000, 0, INT_MAX,
-							PGC_USERSET, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							"Longest wait for an ID before the error.", NULL,
+							&snowflake_max_wait, 5000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("snowflake.sequence_start",
-							 "First sequence number of a new time unit.",
-							 NULL,
-							 &snowflake_sequence_start,
-							 SEQUENCE_START_CONTINUE, sequence_start_options,
-							 PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
+							 "First sequence number of a new time unit.", NULL,
+							 &snowflake_sequence_start, SEQUENCE_START_CONTINUE, sequence_start_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.sequence_start_max",
-							"Largest first sequence number with sequence_start = random; -1 means the largest of the layout.",
-							NULL,
-							&snowflake_sequence_start_max,
-							SEQUENCE_START_MAX_ALL, SEQUENCE_START_MAX_ALL, INT_MAX,
-							PGC_SIGHUP, 0,
-							check_sequence_start_max, NULL, NULL);
+							"Largest first sequence number with sequence_start = random; -1 means the largest of the layout.", NULL,
+							&snowflake_sequence_start_max, SEQUENCE_START_MAX_ALL, SEQUENCE_START_MAX_ALL, INT_MAX,
+							PGC_SIGHUP, 0, check_sequence_start_max, NULL, NULL);
 }
 
 /*
@@ -453,40 +441,29 @@ static void
 define_mark(GucContext fixed)
 {
 	DefineCustomStringVariable("snowflake.database",
-							   "Home database, in which the durable mark is kept.",
-							   NULL,
-							   &snowflake_database,
-							   "postgres",
-							   fixed, 0,
-							   check_database, NULL, NULL);
+							   "Home database, in which the durable mark is kept.", NULL,
+							   &snowflake_database, "postgres",
+							   fixed, 0, check_database, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.reserve_window",
 							"How far ahead the durable mark is kept.",
 							"After a crash, IDs are drawn again when the clock has come that far.",
-							&snowflake_reserve_window,
-							3000, 100, 24 * 60 * 60 * 1000,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&snowflake_reserve_window, 3000, 100, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	/* Nothing reads the variable; see find_pointer() in record.c. */
 	DefineCustomStringVariable("snowflake.recorded",
 							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
 							   "Set by the background workers.",
-							   &recorded,
-							   "",
-							   PGC_SUSET,
-							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
-							   NULL, NULL, NULL);
+							   &recorded, "",
+							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 
 	/* Read by dumps, see install/dump.sql. */
 	DefineCustomStringVariable("snowflake.backfilled",
 							   "Says how many sequence numbers of a time unit snowflake_backfill() has used at most.",
 							   "Set by the background workers.",
-							   &backfilled,
-							   "",
-							   PGC_SUSET,
-							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
-							   NULL, NULL, NULL);
+							   &backfilled, "",
+							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 }
 
 /*
@@ -498,34 +475,25 @@ define_registry(void)
 	DefineCustomStringVariable("snowflake.registry",
 							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
 							   "It gives a node number when \"snowflake.node_id\" is not set. A password belongs in a password file or a service file, not here.",
-							   &snowflake_registry,
-							   "",
-							   PGC_SIGHUP, GUC_SUPERUSER_ONLY,
-							   check_registry, NULL, NULL);
+							   &snowflake_registry, "",
+							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.lease_ttl",
 							"How long the lease of a node number lasts when it is not renewed.",
 							"For this time a server can do without the registry, and no other server gets the number of a server that is gone.",
-							&snowflake_lease_ttl,
-							10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&snowflake_lease_ttl, 10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.max_clock_skew",
 							"How far this server's clock may be from the registry's, and from the median of the other servers'; -1 means any.",
 							"A server that is further off does not start to issue IDs with a number from the registry.",
-							&snowflake_max_clock_skew,
-							5000, CLOCK_SKEW_ANY, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MS,
-							NULL, NULL, NULL);
+							&snowflake_max_clock_skew, 5000, CLOCK_SKEW_ANY, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("snowflake.clock_skew_action",
-							 "What a server does when its clock goes further off than \"snowflake.max_clock_skew\" while it issues IDs.",
-							 NULL,
-							 &snowflake_clock_skew_action,
-							 SKEW_WARN, clock_skew_action_options,
-							 PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
+							 "What a server does when its clock goes further off than \"snowflake.max_clock_skew\" while it issues IDs.", NULL,
+							 &snowflake_clock_skew_action, SKEW_WARN, clock_skew_action_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 /*
@@ -537,18 +505,13 @@ define_segments(GucContext fixed)
 	DefineCustomIntVariable("snowflake.max_segment_tags",
 							"How many segment tags this server can draw numbers from at the same time.",
 							"Each takes about 1 kB of shared memory.",
-							&snowflake_max_segment_tags,
-							500, 0, 10000,
-							fixed, 0,
-							NULL, NULL, NULL);
+							&snowflake_max_segment_tags, 500, 0, 10000,
+							fixed, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("snowflake.keep_segments",
-							 "Whether a clean shutdown keeps the unused rest of all segments for the next start.",
-							 NULL,
-							 &snowflake_keep_segments,
-							 true,
-							 PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
+							 "Whether a clean shutdown keeps the unused rest of all segments for the next start.", NULL,
+							 &snowflake_keep_segments, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 /*
@@ -568,8 +531,9 @@ check_other_copy(void)
 }
 
 /*
- * What the configuration has before the setting is defined: a string, which may
- * be empty when it was taken out of the configuration since the server's start.
+ * What the configuration has before the setting is defined: a string, which
+ * may be empty when it was taken out of the configuration since the server's
+ * start.
  */
 static const char *
 undefined_value(const char *name)
@@ -580,8 +544,7 @@ undefined_value(const char *name)
 }
 
 static void
-report_unreadable(const char *name, const char *value, const char *reason,
-				  const char *hint)
+report_unreadable(const char *name, const char *value, const char *reason, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -610,8 +573,7 @@ check_readable(void)
 
 	if (layout_value != NULL &&
 		!dialect_or_layout_parse(layout_value, &layout, &error))
-		report_unreadable("snowflake.layout", layout_value, error.message,
-						  LAYOUT_HINT);
+		report_unreadable("snowflake.layout", layout_value, error.message, LAYOUT_HINT);
 	if (epoch_value != NULL)
 		reason = read_epoch(epoch_value, &epoch);
 	if (reason != NULL)
@@ -673,8 +635,12 @@ settings_node_id_hint(void)
 					(uint64) snowflake_layout.max[FIELD_NODE]);
 }
 
-const char *
-settings_name(const char *name)
+/*
+ * The name of a setting that must be right when the server starts, in whatever
+ * case it is written; NULL where it is none.
+ */
+static const char *
+find_setting(const char *name)
 {
 	for (int i = 0; i < (int) lengthof(setting_names); i++)
 	{
@@ -684,8 +650,12 @@ settings_name(const char *name)
 	return NULL;
 }
 
-ErrorData *
-settings_try(const char *name, const char *value, const Layout *layout)
+/*
+ * Would the server start with a value of such a setting, with a layout?  It
+ * stays as it is.  Returns the error with which it would not, or NULL.
+ */
+static ErrorData *
+try_setting(const char *name, const char *value, const Layout *layout)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ErrorData  *volatile error = NULL;
@@ -706,4 +676,91 @@ settings_try(const char *name, const char *value, const Layout *layout)
 	PG_END_TRY();
 	layout_to_fit = &snowflake_layout;
 	return error;
+}
+
+/*
+ * The settings as they stand in the configuration files
+ */
+
+/*
+ * What the files have, in the order in which they are read: of two lines for a
+ * setting the later one counts.
+ */
+static ConfigVariable *
+read_files(void)
+{
+	ConfigVariable *head = NULL;
+	ConfigVariable *tail = NULL;
+
+	/* the server itself has logged what it cannot read */
+	(void) ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG5, &head, &tail);
+	(void) ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0, DEBUG5, &head, &tail);
+	return head;
+}
+
+static bool
+is_overridden(const ConfigVariable *line)
+{
+	for (const ConfigVariable *later = line->next; later != NULL; later = later->next)
+	{
+		if (later->name != NULL && pg_strcasecmp(later->name, line->name) == 0)
+			return true;
+	}
+	return false;
+}
+
+List *
+settings_file_errors(void)
+{
+	ConfigVariable *lines = read_files();
+	Layout		layout = snowflake_layout;
+	List	   *errors = NIL;
+
+	for (ConfigVariable *line = lines; line != NULL; line = line->next)
+	{
+		Layout		configured;
+		LayoutError error;
+
+		if (line->name != NULL && pg_strcasecmp(line->name, "snowflake.layout") == 0 &&
+			dialect_or_layout_parse(line->value, &configured, &error))
+			layout = configured;
+	}
+
+	for (ConfigVariable *line = lines; line != NULL; line = line->next)
+	{
+		const char *name = line->name != NULL ? find_setting(line->name) : NULL;
+		ErrorData  *error;
+		WrongSetting *wrong;
+
+		if (name == NULL || is_overridden(line))
+			continue;
+		error = try_setting(name, line->value, &layout);
+		if (error == NULL)
+			continue;
+		wrong = palloc(sizeof(WrongSetting));
+		wrong->what = psprintf("%s, in file \"%s\", line %d",
+							   error->message, line->filename, line->sourceline);
+		wrong->detail = error->detail;
+		wrong->hint = psprintf("Correct \"%s\" in that file before the next restart.%s%s",
+							   name, error->hint ? " " : "", error->hint ? error->hint : "");
+		errors = lappend(errors, wrong);
+	}
+	return errors;
+}
+
+void
+settings_file_log(void)
+{
+	ListCell   *cell;
+
+	foreach(cell, settings_file_errors())
+	{
+		const WrongSetting *wrong = lfirst(cell);
+
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("the server will not start again: %s", wrong->what),
+				 wrong->detail != NULL ? errdetail("%s", wrong->detail) : 0,
+				 errhint("%s", wrong->hint)));
+	}
 }

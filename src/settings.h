@@ -85,18 +85,22 @@ extern void settings_define(void);
 /* What to do where the server has no number: a HINT. */
 extern char *settings_node_id_hint(void);
 
-/*
- * The name of a setting that must be right when the server starts, in whatever
- * case it is written; NULL where it is none.
- */
-extern const char *settings_name(const char *name);
+/* Why the server would not start with what the files have now. */
+typedef struct WrongSetting
+{
+	char	   *what;			/* with the file and line */
+	char	   *detail;			/* or NULL */
+	char	   *hint;
+} WrongSetting;
 
 /*
- * Would the server start with a value of such a setting, with a layout?  It
- * stays as it is.  Returns the error with which it would not, or NULL.
+ * Returns a list of these, in the current memory context.  Only of a server
+ * that has the library preloaded.
  */
-extern ErrorData *settings_try(const char *name, const char *value,
-							   const Layout *layout);
+extern struct List *settings_file_errors(void);
+
+/* Write them to the server's log. */
+extern void settings_file_log(void);
 
 /* Is the node number not configured, and so one that only a lease can give? */
 static inline bool

@@ -1,19 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.c
- *		Make the shared memory: sizes and first values.
+ *		Make the shared memory, and say what to do where there is none because
+ *		the library is not preloaded.
  *
- * What is in it and how it is locked is said in shmem.h.
+ * What is in it and how it is locked is said in shmem.h.  Here are its size
+ * and the pointers; each module gives its own part the first values.
+ *
+ * That the library is not preloaded is the first thing that a new user meets.
+ * So the error names all that is missing: the value as it is, and the lines
+ * with which one restart is enough.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "utils/builtins.h"
 
-#include "preload.h"
+#include "compat.h"
 #include "settings.h"
 #include "shmem.h"
 
@@ -47,127 +55,46 @@ shmem_request(void)
 	RequestNamedLWLockTranche(LWLOCK_TRANCHE_NAME, 3);
 }
 
-static void
-init_stats(void)
-{
-	pg_atomic_uint64 *counter = (pg_atomic_uint64 *) &shared->stats;
-
-	for (size_t i = 0; i < STATS_COUNTERS; i++)
-		pg_atomic_init_u64(&counter[i], 0);
-	shared->stats_reset.at = GetCurrentTimestamp();
-	shared->stats_reset.issued = 0;
-}
-
-static void
-init_worker(Worker *worker)
-{
-	memset(worker, 0, sizeof(Worker));
-	pg_atomic_init_u32(&worker->proc, (uint32) -1);
-	pg_atomic_init_u32(&worker->requested, 0);
-	pg_atomic_init_u64(&worker->requested_at, 0);
-	ConditionVariableInit(&worker->changed);
-}
-
-void
-shmem_startup(void)
+/*
+ * Make it, in the postmaster, or find it.  Returns whether it is new: then
+ * each module has to give its part the first values.  AddinShmemInitLock is
+ * held.
+ */
+bool
+shmem_make(void)
 {
 	char	   *base;
 	bool		found;
+	LWLockPadded *locks;
+	pg_atomic_uint64 *counters;
 
 	/* in case this is a restart within the postmaster */
 	shared = NULL;
 
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	base = ShmemInitStruct("snowflake", shmem_size(), &found);
 	base = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, base);
 	shared = (SharedState *) base;
+	if (found)
+		return false;
 
-	if (!found)
-	{
-		Mark	   *mark = &shared->mark;
-		LWLockPadded *locks;
+	memset(base, 0, shmem_size() - PG_CACHE_LINE_SIZE);
+	locks = GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME);
+	shared->lock = &locks[0].lock;
+	shared->backfill.lock = &locks[1].lock;
+	shared->segments.lock = &locks[2].lock;
+	shared->nslots = settings_slots();
+	shared->nbackends = MaxBackends;
+	shared->nsegments = snowflake_max_segment_tags;
+	shared->slots = (SlotPadded *) (base + header_size());
+	shared->backends = (BackendEntryPadded *) (shared->slots + shared->nslots);
+	shared->segment_entries = (SegmentPadded *) (shared->backends + shared->nbackends);
 
-		memset(mark, 0, sizeof(Mark));
-		pg_atomic_init_u64(&mark->limit, 0);
-		pg_atomic_init_u64(&mark->renew_at, 0);
-		pg_atomic_init_u64(&mark->floor, 0);
-		pg_atomic_init_u64(&mark->advanced, 0);
-		pg_atomic_init_u64(&mark->mark, 0);
-		pg_atomic_init_u64(&mark->wanted, 0);
-		pg_atomic_init_u64(&mark->advance_to, 0);
-		pg_atomic_init_u32(&mark->accept, 0);
-		pg_atomic_init_u32(&mark->to_record, 0);
-		pg_atomic_init_u32(&mark->confirmed_before, 0);
-		init_worker(&shared->mark_writer);
-		init_worker(&shared->services);
-
-		memset(&shared->lease, 0, sizeof(Lease));
-		pg_atomic_init_u32(&shared->lease.node, (uint32) -1);
-		pg_atomic_init_u64(&shared->lease.deadline, 0);
-		pg_atomic_init_u64(&shared->lease.mark, 0);
-		pg_atomic_init_u32(&shared->lease.offered, 0);
-		pg_atomic_init_u32(&shared->lease.taken, 0);
-		pg_atomic_init_u64(&shared->lease.clock_offset, 0);
-		pg_atomic_init_u32(&shared->lease.free_numbers, (uint32) -1);
-		shared->lease.seen.changes = -1;
-		shared->lease.seen.renewals = -1;
-		shared->lease.recalled_node = -1;
-		shared->lease.remembered_node = -1;
-
-		memset(&shared->backfill, 0, sizeof(Backfill));
-		shared->backfill.segment = DSM_HANDLE_INVALID;
-
-		memset(&shared->segments, 0, sizeof(Segments));
-		pg_atomic_init_u64(&shared->segments.valid_until, 0);
-		pg_atomic_init_u32(&shared->segments.requested, 0);
-		ConditionVariableInit(&shared->segments.changed);
-
-		shared->clock.offset = 0;
-		pg_atomic_init_u64(&shared->clock.offset_seen, 0);
-		pg_atomic_init_u64(&shared->latest, 0);
-
-		init_stats();
-		for (int i = 0; i < ALARM_KINDS; i++)
-		{
-			pg_atomic_init_u64(&shared->alarms[i].at, 0);
-			pg_atomic_init_u64(&shared->alarms[i].left_out, 0);
-		}
-
-		locks = GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME);
-		shared->lock = &locks[0].lock;
-		shared->backfill.lock = &locks[1].lock;
-		shared->segments.lock = &locks[2].lock;
-		shared->nslots = settings_slots();
-		shared->nbackends = MaxBackends;
-		shared->nsegments = snowflake_max_segment_tags;
-		shared->slots = (SlotPadded *) (base + header_size());
-		shared->backends = (BackendEntryPadded *) (shared->slots + shared->nslots);
-		shared->segment_entries = (SegmentPadded *) (shared->backends + shared->nbackends);
-
-		for (int i = 0; i < shared->nslots; i++)
-		{
-			pg_atomic_init_u64(&SLOT(i)->word, 0);
-			pg_atomic_init_u64(&SLOT(i)->issued, 0);
-			SLOT(i)->issued_at_reset = 0;
-			SLOT(i)->nbackends = 0;
-		}
-		for (int i = 0; i < shared->nbackends; i++)
-		{
-			BACKEND(i)->pid = 0;
-			BACKEND(i)->slot = 0;
-			pg_atomic_init_u64(&BACKEND(i)->drawn, 0);
-			pg_atomic_init_u64(&BACKEND(i)->counted, 0);
-			pg_atomic_init_u32(&BACKEND(i)->drawn_from, 0);
-		}
-		for (int i = 0; i < shared->nsegments; i++)
-		{
-			memset(SEGMENT(i), 0, sizeof(Segment));
-			pg_atomic_init_u64(&SEGMENT(i)->word, SEGMENT_CLOSED);
-			pg_atomic_init_u32(&SEGMENT(i)->serial, 0);
-			pg_atomic_init_u32(&SEGMENT(i)->asked, 0);
-		}
-	}
-	LWLockRelease(AddinShmemInitLock);
+	/* those that all modules count with */
+	counters = (pg_atomic_uint64 *) &shared->stats;
+	for (size_t i = 0; i < STATS_COUNTERS; i++)
+		pg_atomic_init_u64(&counters[i], 0);
+	shared->stats_reset.at = GetCurrentTimestamp();
+	return true;
 }
 
 /*
@@ -184,4 +111,59 @@ shmem_require(const char *purpose)
 						purpose),
 				 errdetail("%s", preload_detail()),
 				 errhint("%s", preload_hint())));
+}
+
+#define PRELOAD	"shared_preload_libraries"
+
+/*
+ * What is preloaded, or NULL for a caller who may not see it.  In the script
+ * of an extension one has another's rights.
+ */
+static const char *
+preloaded(void)
+{
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS) ||
+		!has_privs_of_role(GetOuterUserId(), ROLE_PG_READ_ALL_SETTINGS))
+		return NULL;
+	return GetConfigOption(PRELOAD, false, false);
+}
+
+char *
+preload_detail(void)
+{
+	const char *value = preloaded();
+	const char *was = value == NULL ? "does not name \"snowflake\"" :
+		value[0] == '\0' ? "is empty" : psprintf("is \"%s\"", value);
+
+	if (setting_awaits_restart(PRELOAD))
+		return psprintf("The running server's \"" PRELOAD "\" %s. The configuration has another value, which counts after a restart.",
+						was);
+	return psprintf("\"" PRELOAD "\" %s.", was);
+}
+
+char *
+preload_hint(void)
+{
+	const char *value = preloaded();
+	char	   *lines;
+	char	   *number = "";
+
+	if (value != NULL && value[0] != '\0')
+		lines = psprintf(PRELOAD " = %s", quote_literal_cstr(psprintf("%s, snowflake", value)));
+	else
+		lines = PRELOAD " = 'snowflake'";
+	if (value == NULL)
+		lines = psprintf("%s (after the libraries that it has already)", lines);
+	if (settings_need_lease() && snowflake_registry[0] == '\0')
+	{
+		lines = psprintf("%s and snowflake.node_id = 1", lines);
+		number = psprintf(", with a number from 0 to " UINT64_FORMAT " that no other server has",
+						  (uint64) snowflake_layout.max[FIELD_NODE]);
+	}
+
+	if (setting_awaits_restart(PRELOAD))
+		return psprintf("Restart the server: a reload is not enough. postgresql.conf needs %s%s.",
+						lines, number);
+	return psprintf("Write %s into postgresql.conf%s, and restart the server.",
+					lines, number);
 }

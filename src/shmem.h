@@ -31,8 +31,8 @@ typedef struct Slot
 	 * compare-and-swap only, by any backend, with no lock; read by anyone.
 	 * Never reset while the server runs, whoever has the slot.
 	 *
-	 * The worker puts it to the last ID below the floor before anyone may
-	 * draw, and at shutdown to SLOT_CLOSED, above which there is nothing.
+	 * The mark writer puts it to the last ID below the floor before anyone
+	 * may draw, and at shutdown to SLOT_CLOSED, above which there is nothing.
 	 */
 	pg_atomic_uint64 word;
 
@@ -43,16 +43,20 @@ typedef struct Slot
 	 */
 	pg_atomic_uint64 issued;
 
-	/* How many had been drawn when the statistics were reset, and ... */
+	/*
+	 * How many had been drawn when the statistics were reset, and how many
+	 * backends have this slot.  Protected by SharedState.lock.
+	 */
 	uint64		issued_at_reset;
-
-	/* ... backends that have this slot.  Protected by SharedState.lock. */
 	uint32		nbackends;
 } Slot;
 
 #define SLOT_CLOSED	PG_UINT64_MAX
 
-/* All backends draw from this one, the lowest; the others are given to them. */
+/*
+ * The lowest slot, which all backends begin to draw from.  Each is given one
+ * of the others, too.
+ */
 #define SHARED_SLOT	0
 
 /*
@@ -67,11 +71,12 @@ typedef struct BackendEntry
 	int			slot;
 
 	/*
-	 * IDs that this backend, and those that had the entry before, have drawn;
-	 * how many of them are in the slots' issued; and the slot that the others
-	 * were drawn from.  Written by the backend alone, with no lock; read by
-	 * anyone, with a result that may be a moment old.  The first two only
-	 * ever go up, so that the sum of all "drawn" is exact at any time.
+	 * "drawn": IDs that this backend, and those that had the entry before,
+	 * have drawn.  "counted": how many of them are in the "issued" of a slot.
+	 * "drawn_from": the slot that the others were drawn from.  Written by the
+	 * backend alone, with no lock; read by anyone, with a result that may be
+	 * a moment old.  The first two only ever go up, so that the sum of all
+	 * "drawn" is exact at any time.
 	 */
 	pg_atomic_uint64 drawn;
 	pg_atomic_uint64 counted;
@@ -106,29 +111,30 @@ typedef struct Worker
 	pg_atomic_uint32 proc;
 
 	/*
-	 * Something is asked of it.  Set by anyone once that is written, with no
-	 * lock; whoever sets it wakes the worker.  Cleared by the worker before
-	 * it looks what it is.  And when it was last set, in microseconds of the
-	 * steady clock.
+	 * Something is asked of it.  Set by anyone, with no lock, once what is
+	 * asked is written; whoever sets it wakes this process, which clears it
+	 * before it looks what is asked.  And when it was last set, by the steady
+	 * clock.
 	 */
 	pg_atomic_uint32 requested;
-	pg_atomic_uint64 requested_at;
+	pg_atomic_uint64 requested_at_us;
 
-	/* Broadcast by the worker when it has done something, or failed. */
+	/* Broadcast by itself when it has done something, or failed. */
 	ConditionVariable changed;
 
 	/*
-	 * One was there before; and it has begun to connect, and has not come
-	 * through.  Written by the worker alone, read by anyone.
+	 * "started": such a process was there before.  "connecting": it has begun
+	 * to connect, and has not come through.  Written by itself, read by
+	 * anyone.
 	 */
 	bool		started;
 	bool		connecting;
 
 	/*
 	 * What it failed with, its SQLSTATE and its hint; '' and 0 after it did
-	 * not fail.  Written by the worker alone, protected by SharedState.lock;
+	 * not fail.  Written by itself alone, protected by SharedState.lock;
 	 * sessions that wait look at the SQLSTATE without it, and may see it a
-	 * moment late.  In an encoding that is protected likewise.
+	 * moment late.  The encoding of the texts is protected likewise.
 	 */
 	int			error_sqlstate;
 	int			error_encoding; /* also of last_error */
@@ -148,70 +154,69 @@ typedef struct Worker
 #define RECORD_CONFIRM	2
 
 /*
- * The durable mark as the processes of the server know it; see mark.c.  "The
- * worker" is the mark writer.
- * Times are in time units since the epoch.
+ * The durable mark as the processes of the server know it; see mark.c.  What
+ * ends in _unit is a time in time units since the epoch.
  *
  * Invariant: every time at which an ID was issued < limit <= durable mark.
  */
 typedef struct Mark
 {
 	/*
-	 * IDs are issued only at times below.  0 when nothing is reserved: the
-	 * mark has not been read yet, or the server is shutting down.  Written by
-	 * the worker alone, and only after the mark is durable; read by anyone.
-	 * Never goes down but at shutdown, to 0, after which the words are
-	 * closed.
+	 * The limit: IDs are issued only at times below.  0 when nothing is
+	 * reserved: the mark has not been read yet, or the server is shutting
+	 * down.  Written by the mark writer alone, and only after the mark is
+	 * durable; read by anyone.  Never goes down but at shutdown, to 0, after
+	 * which the words are closed.
 	 */
-	pg_atomic_uint64 limit;
+	pg_atomic_uint64 limit_unit;
 
 	/*
 	 * Sessions that draw at this time or later ask for more.  Written by the
-	 * worker alone.
+	 * mark writer alone, read by anyone.
 	 */
-	pg_atomic_uint64 renew_at;
+	pg_atomic_uint64 renew_unit;
 
 	/*
 	 * Since server start no ID is issued below this time: the mark as it was
 	 * read, or what snowflake_advance() made of it.  Kept by the words; here
-	 * for readers of them.  Written by the worker alone, only goes up.
+	 * for readers of them.  Written by the mark writer alone, only goes up.
 	 */
-	pg_atomic_uint64 floor;
+	pg_atomic_uint64 floor_unit;
 
 	/*
 	 * What snowflake_advance() made of it, durably.  Not the floor: a mark
 	 * that was read may not be on the synchronous standbys.  Written by the
-	 * worker alone, only goes up.
+	 * mark writer alone, only goes up; read by anyone.
 	 */
-	pg_atomic_uint64 advanced;
+	pg_atomic_uint64 advanced_unit;
 
 	/*
-	 * What is asked of the worker: a time to draw at, a floor, to accept the
-	 * configured layout.  Raised by anyone, set back to 0 by the worker when
-	 * it begins to do it.
+	 * What is asked of the mark writer: a time to draw at, a floor, to accept
+	 * the configured layout.  Raised by anyone, set back to 0 by the mark
+	 * writer when it begins to do it.
 	 */
-	pg_atomic_uint64 wanted;
-	pg_atomic_uint64 advance_to;
+	pg_atomic_uint64 wanted_unit;
+	pg_atomic_uint64 advance_to_unit;
 	pg_atomic_uint32 accept;
 
 	/*
-	 * Whether the mark was found in the home database.  Written by the worker
-	 * alone, read by anyone.
+	 * Whether the mark was found in the home database.  Written by the mark
+	 * writer alone, read by anyone.
 	 */
 	bool		mark_found;
 
 	/*
-	 * Whether the worker has looked for the mark since the server started,
-	 * and published it if it is there.  Written by the worker alone, read by
+	 * Whether the mark writer has looked for the mark since the server
+	 * started, and published it if it is there.  Written by it alone, read by
 	 * anyone.
 	 */
 	bool		is_read;
 
 	/*
 	 * What the services are to do about what is recorded, RECORD_* above: to
-	 * look at it, set by the worker when it has read the mark, and what it
-	 * wrote is committed; to confirm the node number, set by anyone.  Cleared
-	 * by the services when they have done it.
+	 * look at it, set by the mark writer when it has read the mark and what
+	 * it wrote is committed; to confirm the node number, set by anyone.
+	 * Cleared by the services when they have done it.
 	 */
 	pg_atomic_uint32 to_record;
 
@@ -223,16 +228,17 @@ typedef struct Mark
 	pg_atomic_uint32 confirmed_before;
 
 	/*
-	 * The mark that was last read or made durable, 0 when none was.  Written
-	 * by the worker alone, read by anyone.
+	 * The mark that was last read or made durable, in microseconds since
+	 * 1970, 0 when none was.  Written by the mark writer alone, read by
+	 * anyone.
 	 */
-	pg_atomic_uint64 mark;
+	pg_atomic_uint64 mark_us;
 
 	/*
-	 * The time at which the worker last warned that the layout's time ends, 0
-	 * when it did not.  Touched by the worker alone.
+	 * The time at which the mark writer last warned that the layout's time
+	 * ends, 0 when it did not.  Touched by it alone.
 	 */
-	uint64		warned;
+	uint64		warned_unit;
 } Mark;
 
 /*
@@ -250,8 +256,8 @@ typedef struct RegistrySeen
 #define LEASE_ERROR_SIZE	2048
 
 /*
- * The lease of the node number; see lease.c.  Where nothing else is said, written
- * by the services alone, with no lock.
+ * The lease of the node number; see lease.c.  Where nothing else is said,
+ * written by the services alone, with no lock.
  */
 typedef struct Lease
 {
@@ -265,27 +271,30 @@ typedef struct Lease
 	 * Until when it may be used, in microseconds of the steady clock; 0 when
 	 * it may not.  Read by anyone, before the limit.
 	 */
-	pg_atomic_uint64 deadline;
+	pg_atomic_uint64 deadline_us;
 
 	/*
-	 * Below which IDs may be issued with it, in microseconds since 1970.  The
-	 * limit is below.  Written by the mark writer together with the number,
-	 * raised by the services while nothing is offered; read by anyone.
+	 * The mark below which IDs may be issued with it, in microseconds since
+	 * 1970.  The limit of the server is never above it.  Written by the mark
+	 * writer together with the number, raised by the services while nothing is
+	 * offered; read by anyone.
 	 */
-	pg_atomic_uint64 mark;
+	pg_atomic_uint64 mark_us;
 
 	/*
-	 * A number that the mark writer is to go on with.  It may read the offer,
-	 * and then sets "taken" to what "offered" is; while these differ, nobody
-	 * changes it.  Both count offers.
+	 * A number that the mark writer is to go on with.  "offered" and "taken"
+	 * count offers.  While they differ, the mark writer alone reads the
+	 * offer, and nobody changes it; once it has taken the offer, it sets
+	 * "taken" to what "offered" is.  While they are the same, the services
+	 * alone write the offer.
 	 */
 	pg_atomic_uint32 offered;
 	pg_atomic_uint32 taken;
 	struct
 	{
 		int			node;
-		int64		floor;
-		int64		mark;
+		int64		floor_us;
+		int64		mark_us;
 	}			offer;
 
 	/*
@@ -293,13 +302,13 @@ typedef struct Lease
 	 * the mark writer before the number; read by the services while nothing
 	 * is offered.
 	 */
-	int64		floor;
+	int64		floor_us;
 
 	/*
 	 * The server's clock minus the registry's, in microseconds, as last
 	 * measured; and whether it was.  Read by anyone.
 	 */
-	pg_atomic_uint64 clock_offset;
+	pg_atomic_uint64 clock_offset_us;
 	bool		has_clock_offset;
 
 	/*
@@ -309,10 +318,10 @@ typedef struct Lease
 	pg_atomic_uint32 free_numbers;
 
 	/*
-	 * What was seen of the registry; and it was forgotten on demand since it
-	 * was remembered, and before the services have asked again.  Written by
-	 * the services and by snowflake_forget_registry(), protected by
-	 * SharedState.lock.
+	 * What was seen of the registry.  "seen_forgotten": it was forgotten on
+	 * demand since it was remembered.  "to_retry": that happened before the
+	 * services have asked again.  Written by the services and by
+	 * snowflake_forget_registry(), protected by SharedState.lock.
 	 */
 	RegistrySeen seen;
 	bool		seen_forgotten;
@@ -327,7 +336,7 @@ typedef struct Lease
 	/* What was remembered in the home database before this start. */
 	bool		recalled;
 	int			recalled_node;	/* -1 for none */
-	int64		recalled_floor;
+	int64		recalled_floor_us;
 	char		recalled_token[LEASE_TOKEN_SIZE];
 
 	/* The timeline that this server is known by, see lease.c. */
@@ -335,8 +344,8 @@ typedef struct Lease
 
 	/* What is remembered there now. */
 	int			remembered_node;
-	int64		remembered_deadline;
-	uint64		remembered_last;	/* latest ID time of then */
+	int64		remembered_deadline_us;
+	uint64		remembered_last_unit;	/* of the latest ID then */
 	char		remembered_token[LEASE_TOKEN_SIZE];
 	char		remembered_registry[64];	/* its timeline */
 
@@ -367,14 +376,14 @@ typedef struct BackfillRequest
 
 /*
  * What snowflake_backfill() needs; see backfill.c.  All is protected by the
- * lock, and so is what the segment holds.
+ * lock, and so is what the tables hold.
  */
 typedef struct Backfill
 {
 	LWLock	   *lock;			/* itself set at server start */
 
-	/* Its tables, DSM_HANDLE_INVALID before they are needed. */
-	dsm_handle	segment;
+	/* Dynamic shared memory, DSM_HANDLE_INVALID before it is needed. */
+	dsm_handle	tables;
 
 	/*
 	 * Put in by anyone, taken out by the services once they have done it, or
@@ -538,7 +547,7 @@ typedef struct SegmentResult
 
 /*
  * One session at a time has the services create, alter or drop a tag; see
- * segment_command.c.  Protected by Segments.lock.
+ * segment_funcs.c.  Protected by Segments.lock.
  */
 typedef struct SegmentCommand
 {
@@ -568,7 +577,7 @@ typedef struct Segments
 	 * SEGMENTS_ALWAYS where the home database gives them.  Written by the
 	 * services alone, read by anyone.
 	 */
-	pg_atomic_uint64 valid_until;
+	pg_atomic_uint64 valid_until_us;
 
 	/*
 	 * Something is asked for.  Set by anyone, with no lock, before the
@@ -592,8 +601,9 @@ typedef struct Segments
 	bool		error_passes;	/* by itself */
 
 	/*
-	 * Where the registry is, and when it was last closed, '' for not known;
-	 * and how many reports of this server it has written down, 0 for none.
+	 * The place of the registry: its system and timeline, and when it was
+	 * last closed; '' for not known.  And how many reports of this server it
+	 * has written down, 0 for none.
 	 */
 	char		place[SEGMENT_PLACE_SIZE];
 	int64		reports;
@@ -610,18 +620,18 @@ typedef struct Segments
 typedef struct Clock
 {
 	/*
-	 * From the steady clock to the server's timestamps, in microseconds.  Set
-	 * at server start, and read only from then on.
+	 * From the steady clock to the server's timestamps.  Set at server start,
+	 * and read only from then on.
 	 */
-	int64		offset;
+	int64		offset_us;
 
 	/*
-	 * Like "offset", as it was last seen: when the server's clock is set, it
-	 * changes, see clock_steps.c.  Changed by compare-and-swap from what was
-	 * read before the clock was, so that a step is seen once; by anyone, with
-	 * no lock.
+	 * The same as it was last seen: it changes when the server's clock is
+	 * set, see clock_watch_steps().  Changed by anyone, with no lock, by
+	 * compare-and-swap from what was read before the clock was read, so that
+	 * a step is seen once.
 	 */
-	pg_atomic_uint64 offset_seen;
+	pg_atomic_uint64 offset_seen_us;
 } Clock;
 
 /*
@@ -652,11 +662,11 @@ typedef struct Stats
 	pg_atomic_uint64 waits[WAIT_KINDS];
 	pg_atomic_uint64 wait_us[WAIT_KINDS];
 	pg_atomic_uint64 timeouts;	/* waits that ended with an ERROR */
-	pg_atomic_uint64 drift_max; /* of an ID's time, ahead of the clock */
+	pg_atomic_uint64 drift_max_us;	/* of an ID's time, ahead of the clock */
 	pg_atomic_uint64 regressions;	/* the server's clock was set back */
-	pg_atomic_uint64 regression_max;
+	pg_atomic_uint64 regression_max_us;
 	pg_atomic_uint64 jumps;		/* it was set forward */
-	pg_atomic_uint64 jump_max;
+	pg_atomic_uint64 jump_max_us;
 } Stats;
 
 #define STATS_COUNTERS	(sizeof(Stats) / sizeof(pg_atomic_uint64))
@@ -669,25 +679,25 @@ typedef struct StatsReset
 } StatsReset;
 
 /*
- * Lines for the server's log that come at most once a minute each; see
- * alarm.c.
+ * Lines for the server's log of which each kind comes at most once a minute;
+ * see clock.c.
  */
-typedef enum AlarmKind
+typedef enum LogKind
 {
-	ALARM_WAIT,					/* of each WaitKind */
-	ALARM_CLOCK_BACK = ALARM_WAIT + WAIT_KINDS,
-	ALARM_CLOCK_FORWARD,
-	ALARM_WORKER,
-	ALARM_BACKFILL,
-	ALARM_RECORD,
-	ALARM_REGISTRY,
-	ALARM_SKEW,
-	ALARM_SEGMENT
-} AlarmKind;
+	LOG_OF_WAIT,					/* of each WaitKind */
+	LOG_OF_CLOCK_BACK = LOG_OF_WAIT + WAIT_KINDS,
+	LOG_OF_CLOCK_FORWARD,
+	LOG_OF_WORKER,
+	LOG_OF_BACKFILL,
+	LOG_OF_RECORD,
+	LOG_OF_REGISTRY,
+	LOG_OF_SKEW,
+	LOG_OF_SEGMENT
+} LogKind;
 
-#define ALARM_KINDS (ALARM_SEGMENT + 1)
+#define LOG_KINDS (LOG_OF_SEGMENT + 1)
 
-typedef struct Alarm
+typedef struct LogThrottle
 {
 	/*
 	 * When there was one, in microseconds of the steady clock, 0 for never;
@@ -695,11 +705,12 @@ typedef struct Alarm
 	 */
 	pg_atomic_uint64 at;
 	pg_atomic_uint64 left_out;
-} Alarm;
+} LogThrottle;
 
 /*
- * The fields but the first ones are set at server start and read only from
- * then on; what they point to follows the rules above.
+ * The structs follow the rules above.  The lock, the counts and the pointers
+ * are set at server start, and read only from then on; what they point to
+ * follows the rules above, too.  Other fields have their rule here.
  */
 typedef struct SharedState
 {
@@ -711,7 +722,7 @@ typedef struct SharedState
 	Segments	segments;
 	Clock		clock;
 	StatsReset	stats_reset;
-	Alarm		alarms[ALARM_KINDS];
+	LogThrottle log_throttles[LOG_KINDS];
 	LWLock	   *lock;			/* guards who has which slot, errors, and the
 								 * reset */
 	int			nslots;
@@ -731,13 +742,13 @@ typedef struct SharedState
 	/*
 	 * The latest time unit that a backend has gone to, to draw there; with
 	 * the logical clock at least that of server start.  Raised by anyone
-	 * before an ID is taken there, read for each ID, with no lock.  On a
-	 * cache line that holds nothing else.
+	 * before an ID is taken there, read by anyone for each ID, with no lock.
+	 * On a cache line that holds nothing else.
 	 */
 	char		pad_latest[PG_CACHE_LINE_SIZE];
-	pg_atomic_uint64 latest;
+	pg_atomic_uint64 latest_unit;
 
-	/* On cache lines that hold nothing else. */
+	/* With no lock, see there.  On cache lines that hold nothing else. */
 	char		pad[PG_CACHE_LINE_SIZE];
 	Stats		stats;
 } SharedState;
@@ -763,8 +774,12 @@ shmem_raise(pg_atomic_uint64 *counter, uint64 value)
 }
 
 extern void shmem_request(void);
-extern void shmem_startup(void);
+extern bool shmem_make(void);
 extern void shmem_require(const char *purpose);
+
+/* What it says of that: full sentences, for a DETAIL and a HINT. */
+extern char *preload_detail(void);
+extern char *preload_hint(void);
 
 #pragma GCC visibility pop
 

@@ -142,31 +142,13 @@ since_reset(uint64 issued, uint64 at_reset)
  * none since server start.
  */
 static bool
-read_last(int slot, uint64 floor, uint64 *time, uint64 *sequence)
+read_last(int slot, uint64 floor_unit, uint64 *unit, uint64 *sequence)
 {
 	uint64		word = pg_atomic_read_u64(&SLOT(slot)->word);
 
-	*time = word >> snowflake_layout.bits[FIELD_SEQUENCE];
-	*sequence = word & snowflake_layout.max[FIELD_SEQUENCE];
-	return *time >= floor && word != 0 && word != SLOT_CLOSED;
-}
-
-/*
- * The instant at which a time unit begins.
- */
-static Datum
-unit_datum(uint64 unit)
-{
-	TimestampTz ts;
-
-	return TimestampTzGetDatum(clock_timestamp_of_unit(unit, &ts) ?
-							   ts : DT_NOEND);
-}
-
-static Datum
-counter_datum(pg_atomic_uint64 *counter)
-{
-	return Int64GetDatum((int64) pg_atomic_read_u64(counter));
+	*unit = word >> SEQUENCE_BITS;
+	*sequence = word & SEQUENCE_MASK;
+	return *unit >= floor_unit && word != 0 && word != SLOT_CLOSED;
 }
 
 /*
@@ -198,23 +180,90 @@ drift_us(TimestampTz clock_ts, TimestampTz wall)
 	TimestampTz last;
 	uint64		unit;
 
-	if (mark_last_time(&unit) && clock_timestamp_of_unit(unit, &last))
+	if (mark_last_unit(&unit) && clock_timestamp_of_unit(unit, &last))
 		ahead = Max(ahead, last);
 	return ahead - wall;
 }
 
 /*
- * The worker's process number for the system; 0 when there is none.
+ * A row whose columns are set by name: the order is the script's.  What is not
+ * set is null.
  */
-static int
-worker_pid(void)
+typedef struct Row
 {
-	uint32		worker = pg_atomic_read_u32(&shared->mark_writer.proc);
+	TupleDesc	tupdesc;
+	Datum	   *values;
+	bool	   *nulls;
+} Row;
 
-	return worker == (uint32) -1 ? 0 : ProcGlobal->allProcs[worker].pid;
+static Row
+begin_row(TupleDesc tupdesc)
+{
+	Row			row = {tupdesc};
+
+	row.values = palloc0(sizeof(Datum) * tupdesc->natts);
+	row.nulls = palloc(sizeof(bool) * tupdesc->natts);
+	memset(row.nulls, true, sizeof(bool) * tupdesc->natts);
+	return row;
 }
 
-#define PG_STAT_SNOWFLAKE_COLS 37
+static void
+set(Row *row, const char *column, Datum value)
+{
+	for (int i = 0; i < row->tupdesc->natts; i++)
+	{
+		if (strcmp(NameStr(TupleDescAttr(row->tupdesc, i)->attname), column) != 0)
+			continue;
+		row->values[i] = value;
+		row->nulls[i] = false;
+		return;
+	}
+	elog(ERROR, "there is no column \"%s\"", column);
+}
+
+/* The columns of pg_stat_snowflake that are counters of Stats. */
+static const struct
+{
+	const char *column;
+	enum
+	{
+		COUNT, DURATION, INTERVAL
+	}			kind;
+	size_t		offset;
+}			counters[] =
+
+{
+	{"drift_max", INTERVAL, offsetof(Stats, drift_max_us)},
+	{"backfilled", COUNT, offsetof(Stats, backfilled)},
+	{"hops", COUNT, offsetof(Stats, hops)},
+	{"mark_waits", COUNT, offsetof(Stats, waits[WAIT_MARK])},
+	{"mark_wait_time", DURATION, offsetof(Stats, wait_us[WAIT_MARK])},
+	{"clock_waits", COUNT, offsetof(Stats, waits[WAIT_CLOCK])},
+	{"clock_wait_time", DURATION, offsetof(Stats, wait_us[WAIT_CLOCK])},
+	{"unit_waits", COUNT, offsetof(Stats, waits[WAIT_UNIT])},
+	{"unit_wait_time", DURATION, offsetof(Stats, wait_us[WAIT_UNIT])},
+	{"node_waits", COUNT, offsetof(Stats, waits[WAIT_NODE])},
+	{"node_wait_time", DURATION, offsetof(Stats, wait_us[WAIT_NODE])},
+	{"timeouts", COUNT, offsetof(Stats, timeouts)},
+	{"clock_regressions", COUNT, offsetof(Stats, regressions)},
+	{"clock_regression_max", INTERVAL, offsetof(Stats, regression_max_us)},
+	{"clock_jumps", COUNT, offsetof(Stats, jumps)},
+	{"clock_jump_max", INTERVAL, offsetof(Stats, jump_max_us)}
+};
+
+static void
+set_counters(Row *row)
+{
+	for (int i = 0; i < (int) lengthof(counters); i++)
+	{
+		uint64		n = pg_atomic_read_u64((pg_atomic_uint64 *)
+										   ((char *) &shared->stats + counters[i].offset));
+
+		set(row, counters[i].column,
+			counters[i].kind == COUNT ? Int64GetDatum((int64) n) :
+			counters[i].kind == DURATION ? ms_datum(n) : interval_datum((int64) n));
+	}
+}
 
 /*
  * pg_stat_snowflake: one row.
@@ -222,18 +271,15 @@ worker_pid(void)
 Datum
 pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 {
-	Stats	   *stats;
 	TupleDesc	tupdesc;
-	Datum		values[PG_STAT_SNOWFLAKE_COLS];
-	bool		nulls[PG_STAT_SNOWFLAKE_COLS] = {false};
-	int			i = 0;
-	uint64		floor;
-	uint64		limit;
-	uint64		last = 0;
+	Row			row;
+	uint64		floor_unit;
+	uint64		limit_unit;
+	uint64		last_unit = 0;
 	uint64		waits = 0;
 	uint64		wait_us = 0;
 	int			slots_used = 0;
-	int			pid;
+	uint32		writer;
 	int			node = lease_node();
 	TimestampTz lease_ends;
 	StatsSnapshot *snapshot;
@@ -243,77 +289,65 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	shmem_require("read its statistics");
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
+	row = begin_row(BlessTupleDesc(tupdesc));
 
-	stats = &shared->stats;
-	floor = pg_atomic_read_u64(&shared->mark.floor);
-	limit = pg_atomic_read_u64(&shared->mark.limit);
+	floor_unit = pg_atomic_read_u64(&shared->mark.floor_unit);
+	limit_unit = pg_atomic_read_u64(&shared->mark.limit_unit);
 	lease_ends = lease_ends_at();
 	snapshot = take_snapshot();
 	for (int slot = 0; slot < shared->nslots; slot++)
 	{
-		uint64		time;
+		uint64		unit;
 		uint64		sequence;
 
-		if (read_last(slot, floor, &time, &sequence))
-			last = Max(last, time);
+		if (read_last(slot, floor_unit, &unit, &sequence))
+			last_unit = Max(last_unit, unit);
 		slots_used += snapshot->slots[slot].npids > 0;
 	}
 	for (int kind = 0; kind < ID_WAIT_KINDS; kind++)
 	{
-		waits += pg_atomic_read_u64(&stats->waits[kind]);
-		wait_us += pg_atomic_read_u64(&stats->wait_us[kind]);
+		waits += pg_atomic_read_u64(&shared->stats.waits[kind]);
+		wait_us += pg_atomic_read_u64(&shared->stats.wait_us[kind]);
 	}
-	pid = text_is_shown() ? worker_pid() : 0;
 	wall = GetCurrentTimestamp();
-	clock_ts = clock_steps() ? wall : clock_read_to_draw();
+	clock_ts = clock_can_step() ? wall : clock_read_to_draw();
 
-	nulls[i] = node < 0;
-	values[i++] = Int32GetDatum(node);
-	nulls[i] = TIMESTAMP_IS_NOBEGIN(lease_ends);
-	values[i++] = TimestampTzGetDatum(lease_ends);
-	nulls[i] = !lease_is_used() || !shared->lease.has_clock_offset;
-	values[i++] = interval_datum((int64) pg_atomic_read_u64(&shared->lease.clock_offset));
-	values[i++] = CStringGetTextDatum(snowflake_layout_text);
-	values[i++] = TimestampTzGetDatum(snowflake_epoch);
-	values[i++] = CStringGetTextDatum(GetConfigOption("snowflake.clock", false, false));
-	values[i++] = TimestampTzGetDatum(clock_ts);
-	values[i++] = TimestampTzGetDatum(wall);
-	values[i++] = interval_datum(drift_us(clock_ts, wall));
-	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->drift_max));
-	nulls[i] = last == 0;
-	values[i++] = unit_datum(last);
-	values[i++] = since_reset(snapshot->issued, snapshot->reset.issued);
-	values[i++] = counter_datum(&stats->backfilled);
-	values[i++] = counter_datum(&stats->hops);
-	values[i++] = Int64GetDatum((int64) waits);
-	values[i++] = ms_datum(wait_us);
-	for (int kind = 0; kind < ID_WAIT_KINDS; kind++)
+	if (node >= 0)
+		set(&row, "node", Int32GetDatum(node));
+	if (!TIMESTAMP_IS_NOBEGIN(lease_ends))
+		set(&row, "lease_end", TimestampTzGetDatum(lease_ends));
+	if (lease_is_used() && shared->lease.has_clock_offset)
+		set(&row, "registry_offset",
+			interval_datum((int64) pg_atomic_read_u64(&shared->lease.clock_offset_us)));
+	set(&row, "layout", CStringGetTextDatum(snowflake_layout_text));
+	set(&row, "epoch", TimestampTzGetDatum(snowflake_epoch));
+	set(&row, "clock", CStringGetTextDatum(GetConfigOption("snowflake.clock", false, false)));
+	set(&row, "clock_ts", TimestampTzGetDatum(clock_ts));
+	set(&row, "wall_ts", TimestampTzGetDatum(wall));
+	set(&row, "drift", interval_datum(drift_us(clock_ts, wall)));
+	if (last_unit != 0)
+		set(&row, "last_ts", TimestampTzGetDatum(clock_unit_or_end(last_unit)));
+	set(&row, "issued", since_reset(snapshot->issued, snapshot->reset.issued));
+	set(&row, "waits", Int64GetDatum((int64) waits));
+	set(&row, "wait_time", ms_datum(wait_us));
+	set_counters(&row);
+	if (limit_unit != 0)
+		set(&row, "reserved_until", TimestampTzGetDatum(clock_unit_or_end(limit_unit)));
+	set(&row, "backends", Int32GetDatum(snapshot->nbackends));
+	set(&row, "slots_used", Int32GetDatum(slots_used));
+	writer = pg_atomic_read_u32(&shared->mark_writer.proc);
+	if (may_read_all_stats() && writer != (uint32) -1)
+		set(&row, "mark_writer_pid", Int32GetDatum(ProcGlobal->allProcs[writer].pid));
+	if (may_read_all_stats() && snapshot->last_error_at != 0)
 	{
-		values[i++] = counter_datum(&stats->waits[kind]);
-		values[i++] = ms_datum(pg_atomic_read_u64(&stats->wait_us[kind]));
+		set(&row, "last_error", CStringGetTextDatum(utf8_any_to_server(snapshot->last_error,
+																	   snapshot->last_error_encoding)));
+		set(&row, "last_error_ts", TimestampTzGetDatum(snapshot->last_error_at));
 	}
-	values[i++] = counter_datum(&stats->timeouts);
-	values[i++] = counter_datum(&stats->regressions);
-	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->regression_max));
-	values[i++] = counter_datum(&stats->jumps);
-	values[i++] = interval_datum((int64) pg_atomic_read_u64(&stats->jump_max));
-	nulls[i] = limit == 0;
-	values[i++] = unit_datum(limit);
-	values[i++] = Int32GetDatum(snapshot->nbackends);
-	values[i++] = Int32GetDatum(slots_used);
-	nulls[i] = pid == 0;
-	values[i++] = Int32GetDatum(pid);
-	nulls[i] = snapshot->last_error_at == 0 || !text_is_shown();
-	values[i++] = CStringGetTextDatum(utf8_any_to_server(snapshot->last_error,
-														 snapshot->last_error_encoding));
-	nulls[i] = nulls[i - 1];
-	values[i++] = TimestampTzGetDatum(snapshot->last_error_at);
-	values[i++] = unit_datum(snowflake_layout.max[FIELD_TIME] + 1);
-	values[i++] = TimestampTzGetDatum(snapshot->reset.at);
-	Assert(i == PG_STAT_SNOWFLAKE_COLS && i == tupdesc->natts);
+	set(&row, "lifetime_end", TimestampTzGetDatum(clock_unit_or_end(MAX_TIME + 1)));
+	set(&row, "stats_reset", TimestampTzGetDatum(snapshot->reset.at));
 
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
-													  values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row.tupdesc, row.values, row.nulls)));
 }
 
 /*
@@ -324,51 +358,38 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	StatsSnapshot *snapshot;
-	uint64		floor;
-	bool		shows_pids = text_is_shown();
+	uint64		floor_unit;
 	int			node = lease_node();
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);
 
-	floor = pg_atomic_read_u64(&shared->mark.floor);
+	floor_unit = pg_atomic_read_u64(&shared->mark.floor_unit);
 	snapshot = take_snapshot();
-
 	for (int i = 0; i < shared->nslots; i++)
 	{
 		SlotStats  *slot = &snapshot->slots[i];
-		uint64		time;
+		Row			row = begin_row(rsinfo->setDesc);
+		uint64		unit;
 		uint64		sequence;
-		bool		drawn = read_last(i, floor, &time, &sequence);
-		Datum		values[6] = {0};
-		bool		nulls[6] = {false};
+		bool		drawn = read_last(i, floor_unit, &unit, &sequence);
 
-		values[0] = Int32GetDatum(i);
-		values[1] = Int32GetDatum(slot->npids);
-		nulls[2] = !shows_pids;
-		if (shows_pids)
-			values[2] = slot->npids == 0 ?
-				PointerGetDatum(construct_empty_array(INT4OID)) :
-				PointerGetDatum(construct_array(slot->pids, slot->npids,
-												INT4OID, sizeof(int32), true,
-												TYPALIGN_INT));
-		nulls[3] = !drawn;
-		nulls[4] = !drawn || node < 0;
+		set(&row, "worker", Int32GetDatum(i));
+		set(&row, "backends", Int32GetDatum(slot->npids));
+		if (may_read_all_stats())
+			set(&row, "pids", PointerGetDatum(slot->npids == 0 ? construct_empty_array(INT4OID) :
+											  construct_array(slot->pids, slot->npids, INT4OID,
+															  sizeof(int32), true, TYPALIGN_INT)));
 		if (drawn)
-		{
-			values[3] = unit_datum(time);
-			values[4] = Int64GetDatum(layout_pack(&snowflake_layout, time,
-												  (uint64) node,
-												  i, sequence));
-		}
-		values[5] = since_reset(slot->issued, slot->issued_at_reset);
-
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+			set(&row, "last_ts", TimestampTzGetDatum(clock_unit_or_end(unit)));
+		if (drawn && node >= 0)
+			set(&row, "last_id", Int64GetDatum(layout_pack(&snowflake_layout, unit, (uint64) node,
+														   i, sequence)));
+		set(&row, "issued", since_reset(slot->issued, slot->issued_at_reset));
+		tuplestore_putvalues(rsinfo->setResult, row.tupdesc, row.values, row.nulls);
 	}
 	return (Datum) 0;
 }
-
-#define PG_STAT_SNOWFLAKE_SEGMENTS_COLS 21
 
 /*
  * pg_stat_snowflake_segments: one row a tag.
@@ -382,74 +403,66 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 		[SEGMENT_ENDED] = "ended"
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		shows_errors = text_is_shown();
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);
 
-	for (int n = 0; n < shared->nsegments; n++)
+	for (int i = 0; i < shared->nsegments; i++)
 	{
+		Row			row;
 		Segment		segment;
 		SegmentBuffer buffer;
 		int			spare;
 		int64		from;
 		int64		to;
 		uint32		used;
-		bool		is_used;
-		bool		is_known;
-		Datum		values[PG_STAT_SNOWFLAKE_SEGMENTS_COLS] = {0};
-		bool		nulls[PG_STAT_SNOWFLAKE_SEGMENTS_COLS] = {false};
-		int			i = 0;
 
 		LWLockAcquire(shared->segments.lock, LW_SHARED);
-		segment = *SEGMENT(n);
+		segment = *SEGMENT(i);
 		LWLockRelease(shared->segments.lock);
 		if (segment.state == SEGMENT_FREE || segment.state == SEGMENT_MISSING)
 			continue;
 
 		/* of the copy */
-		is_used = segment_used(&segment, &buffer, &from, &to, &used);
-		spare = segment_spare(&segment);
-		is_known = segment.incarnation[0] != '\0';
-
-		values[i++] = CStringGetTextDatum(utf8_to_server(segment.tag));
-		values[i++] = CStringGetTextDatum(states[segment.state]);
-		nulls[i] = !is_known;
-		values[i++] = Int64GetDatum(Max(segment.length, segment.step));
-		nulls[i] = !is_known;
-		values[i++] = Int32GetDatum(segment.step);
-		nulls[i] = !is_known;
-		values[i++] = Int32GetDatum(segment.delta);
-		nulls[i] = !is_known;
-		values[i++] = Int32GetDatum(segment.remainder);
-		nulls[i] = !is_known;
-		values[i++] = Int64GetDatum(segment.max_value);
-		nulls[i] = !is_used;
-		values[i++] = Int64GetDatum(from);
-		nulls[i] = !is_used;
-		values[i++] = Int64GetDatum(to);
-		nulls[i] = !is_used;
-		values[i++] = Int64GetDatum(used);
-		nulls[i] = !is_used;
-		values[i++] = Int64GetDatum((int64) buffer.count - used);
-		nulls[i] = !segment.has_next;
-		values[i++] = Int64GetDatum(segment.from[spare]);
-		nulls[i] = !segment.has_next;
-		values[i++] = Int64GetDatum(segment.to[spare]);
-		values[i++] = since_reset(segment_issued(&segment), segment.issued_at_reset);
-		values[i++] = since_reset(segment.fetches, segment.fetches_at_reset);
-		values[i++] = Int64GetDatum((int64) segment.waits);
-		values[i++] = ms_datum(segment.wait_us);
-		nulls[i] = segment.fetched_at == 0;
-		values[i++] = TimestampTzGetDatum(segment.fetched_at);
-		nulls[i] = segment.fetched_at == 0;
-		values[i++] = ms_datum(segment.fetch_us);
-		nulls[i] = segment.error_at == 0 || !shows_errors;
-		values[i++] = CStringGetTextDatum(utf8_to_server(segment.error));
-		nulls[i] = nulls[i - 1];
-		values[i++] = TimestampTzGetDatum(segment.error_at);
-		Assert(i == PG_STAT_SNOWFLAKE_SEGMENTS_COLS);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		row = begin_row(rsinfo->setDesc);
+		set(&row, "tag", CStringGetTextDatum(utf8_to_server(segment.tag)));
+		set(&row, "state", CStringGetTextDatum(states[segment.state]));
+		if (segment.incarnation[0] != '\0')
+		{
+			set(&row, "step", Int64GetDatum(Max(segment.length, segment.step)));
+			set(&row, "min_step", Int32GetDatum(segment.step));
+			set(&row, "delta", Int32GetDatum(segment.delta));
+			set(&row, "remainder", Int32GetDatum(segment.remainder));
+			set(&row, "max_value", Int64GetDatum(segment.max_value));
+		}
+		if (segment_used(&segment, &buffer, &from, &to, &used))
+		{
+			set(&row, "first", Int64GetDatum(from));
+			set(&row, "last", Int64GetDatum(to));
+			set(&row, "used", Int64GetDatum(used));
+			set(&row, "unused", Int64GetDatum((int64) buffer.count - used));
+		}
+		if (segment.has_next)
+		{
+			spare = segment_spare(&segment);
+			set(&row, "next_first", Int64GetDatum(segment.from[spare]));
+			set(&row, "next_last", Int64GetDatum(segment.to[spare]));
+		}
+		set(&row, "issued", since_reset(segment_issued(&segment), segment.issued_at_reset));
+		set(&row, "fetches", since_reset(segment.fetches, segment.fetches_at_reset));
+		set(&row, "waits", Int64GetDatum((int64) segment.waits));
+		set(&row, "wait_time", ms_datum(segment.wait_us));
+		if (segment.fetched_at != 0)
+		{
+			set(&row, "last_fetch_ts", TimestampTzGetDatum(segment.fetched_at));
+			set(&row, "last_fetch_time", ms_datum(segment.fetch_us));
+		}
+		if (segment.error_at != 0 && may_read_all_stats())
+		{
+			set(&row, "last_error", CStringGetTextDatum(utf8_to_server(segment.error)));
+			set(&row, "last_error_ts", TimestampTzGetDatum(segment.error_at));
+		}
+		tuplestore_putvalues(rsinfo->setResult, row.tupdesc, row.values, row.nulls);
 	}
 	return (Datum) 0;
 }

@@ -83,7 +83,7 @@ utf8_any_to_server(const char *text, int encoding)
 }
 
 bool
-text_is_shown(void)
+may_read_all_stats(void)
 {
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }
@@ -93,7 +93,7 @@ text_shown(const char *text)
 {
 	const char *colon = strstr(text, ": ");
 
-	if (colon == NULL || text_is_shown())
+	if (colon == NULL || may_read_all_stats())
 		return text;
 
 	return psprintf("%.*s.", (int) (colon - text), text);

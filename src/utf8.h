@@ -20,12 +20,13 @@ extern const char *utf8_to_server(const char *utf8);
 /* The same of a text in any encoding. */
 extern const char *utf8_any_to_server(const char *text, int encoding);
 
-/* May the caller see what other processes do and say? */
-extern bool text_is_shown(void);
+/* Has the caller the privileges of pg_read_all_stats? */
+extern bool may_read_all_stats(void);
 
 /*
- * What the caller may see of a text that says what is wrong, and after a colon
- * where, or what another program says of it: if not all, what is wrong.
+ * The part of a message that the caller may see.  All of it with the
+ * privilege; else only what comes before the first colon.  After that stands a
+ * host, or what another program says.
  */
 extern const char *text_shown(const char *text);
 

@@ -14,7 +14,7 @@
 #include "miscadmin.h"
 #include "utils/wait_event.h"
 
-#include "alarm.h"
+#include "clock.h"
 #include "compat.h"
 #include "settings.h"
 #include "waits.h"
@@ -40,6 +40,12 @@ wait_left_us(Wait *wait)
 	return snowflake_max_wait * INT64CONST(1000) - us_since(wait->since);
 }
 
+int64
+wait_left_ms(Wait *wait)
+{
+	return (wait_left_us(wait) + 999) / 1000;
+}
+
 void
 wait_begin(Wait *wait, WaitKind kind)
 {
@@ -56,13 +62,21 @@ wait_end(Wait *wait, WaitKind kind)
 							(uint64) us_since(wait->slept_since));
 }
 
+void
+wait_sleep(Wait *wait, WaitKind kind, ConditionVariable *changed, int64 left_ms)
+{
+	wait_begin(wait, kind);
+	(void) ConditionVariableTimedSleep(changed, Min(left_ms, WAIT_SLICE_MS), wait_event(kind));
+	wait_end(wait, kind);
+}
+
 bool
 wait_is_long(Wait *wait, WaitKind kind)
 {
 	if (wait->is_logged || us_since(wait->since) < LONG_WAIT_MS * INT64CONST(1000))
 		return false;
 	wait->is_logged = true;
-	return alarm_is_due(ALARM_WAIT + kind, &wait->left_out);
+	return log_is_due(LOG_OF_WAIT + kind, &wait->left_out);
 }
 
 void
@@ -71,7 +85,7 @@ wait_log(const Wait *wait, const char *what, const char *detail, const char *hin
 	ereport(LOG_SERVER_ONLY,
 			(errmsg("process %d still waits for %s after " INT64_FORMAT " ms",
 					MyProcPid, what, us_since(wait->since) / 1000),
-			 errdetail("%s%s", detail, alarm_left_out(wait->left_out)),
+			 errdetail("%s%s", detail, log_left_out(wait->left_out)),
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 

@@ -26,7 +26,7 @@ typedef struct Wait
 	instr_time	slept_since;	/* when it last went to sleep */
 	bool		counted[WAIT_KINDS];
 	bool		is_logged;		/* that it takes long */
-	uint64		left_out;		/* other such lines, see alarm.h */
+	uint64		left_out;		/* other such lines, see clock.h */
 } Wait;
 
 /*
@@ -35,14 +35,24 @@ typedef struct Wait
  */
 extern int64 wait_left_us(Wait *wait);
 
-/* Around each sleep. */
+/* The same in ms, rounded up. */
+extern int64 wait_left_ms(Wait *wait);
+
+/*
+ * Sleep on a condition variable, for a while at most, as this is to be called
+ * in a loop.
+ */
+extern void wait_sleep(Wait *wait, WaitKind kind, ConditionVariable *changed,
+					   int64 left_ms);
+
+/* Around other sleeps. */
 extern void wait_begin(Wait *wait, WaitKind kind);
 extern void wait_end(Wait *wait, WaitKind kind);
 
 /*
  * Has this wait taken so long that the log is to say so, and is it this call
- * that says it?  Then wait_log() does: "what" completes "still waits for".  The
- * hint may be NULL.
+ * that says it?  Then wait_log() does: "what" completes "still waits for".
+ * The hint may be NULL.
  */
 extern bool wait_is_long(Wait *wait, WaitKind kind);
 extern void wait_log(const Wait *wait, const char *what, const char *detail,

@@ -38,7 +38,6 @@
 #include "utils/pidfile.h"
 #include "utils/wait_event.h"
 
-#include "alarm.h"
 #include "clock.h"
 #include "compat.h"
 #include "home.h"
@@ -64,16 +63,26 @@ static volatile sig_atomic_t terminated = false;
 /* One has no place among the background workers; set in the postmaster. */
 static bool is_left_out = false;
 
+void
+worker_init_shmem(Worker *worker)
+{
+	pg_atomic_init_u32(&worker->proc, (uint32) -1);
+	pg_atomic_init_u32(&worker->requested, 0);
+	pg_atomic_init_u64(&worker->requested_at_us, 0);
+	ConditionVariableInit(&worker->changed);
+}
+
 /*
  * For sessions
  */
 
 /*
- * A worker that starts writes its process number and then looks for what there
- * is to do; here it is the other way round.  At least one of the two has to see
- * what the other wrote, which takes a full barrier in each.  That of SetLatch()
- * comes too late, and that an exchange is one does not hold for the read after
- * it on all machines: see t/models/wake.pml.
+ * A worker that starts writes its process number, and then looks what there is
+ * to do.  Here a session has written what there is to do, and then reads the
+ * process number.  At least one of the two has to see what the other wrote.
+ * That takes a full barrier in each.  The barrier in SetLatch() comes too
+ * late.  An atomic exchange is not enough: on some machines a later read may
+ * overtake it.  See t/models/wake.pml.
  */
 void
 worker_wake(Worker *worker)
@@ -90,7 +99,7 @@ void
 worker_ask(Worker *worker)
 {
 	if (pg_atomic_read_u32(&worker->requested) == 0)
-		pg_atomic_write_u64(&worker->requested_at, (uint64) clock_read_steady());
+		pg_atomic_write_u64(&worker->requested_at_us, (uint64) clock_read_steady());
 	if (pg_atomic_exchange_u32(&worker->requested, 1) == 0)
 		worker_wake(worker);
 }
@@ -98,7 +107,7 @@ worker_ask(Worker *worker)
 int64
 worker_unanswered_us(Worker *worker)
 {
-	uint64		at = pg_atomic_read_u64(&worker->requested_at);
+	uint64		at = pg_atomic_read_u64(&worker->requested_at_us);
 
 	if (at == 0 || pg_atomic_read_u32(&worker->requested) == 0)
 		return 0;
@@ -106,12 +115,11 @@ worker_unanswered_us(Worker *worker)
 }
 
 /*
- * What it failed with last, if it has not done anything since; and whether that
+ * The last error, if the worker has done nothing since; and whether that error
  * passes by itself.
  */
 static bool
-describe_error(Worker *worker, const char *home, char **detail, char **hint,
-			   bool *passes)
+describe_error(Worker *worker, const char *home, char **detail, char **hint, bool *passes)
 {
 	char		error[WORKER_ERROR_SIZE];
 	char		error_hint[WORKER_ERROR_SIZE];
@@ -128,7 +136,7 @@ describe_error(Worker *worker, const char *home, char **detail, char **hint,
 
 	*detail = psprintf("The background worker failed in database \"%s\": %s",
 					   home, utf8_any_to_server(error, encoding));
-	if (!text_is_shown())
+	if (!may_read_all_stats())
 		*hint = pstrdup("The server's log says why, and so does pg_stat_snowflake to roles with the privileges of pg_read_all_stats.");
 	else if (error_hint[0] != '\0')
 		*hint = pstrdup(utf8_any_to_server(error_hint, encoding));
@@ -273,8 +281,8 @@ note_error(Worker *worker, const ErrorData *edata)
 }
 
 /*
- * Nobody else writes the error, so it may be looked at without the lock: what
- * goes well takes none.
+ * Only the worker itself writes its error, so it may look at it without the
+ * lock.  So no lock is taken where all goes well.
  */
 void
 worker_clear_error(Worker *worker)
@@ -288,7 +296,7 @@ worker_clear_error(Worker *worker)
 }
 
 bool
-worker_attempt(Worker *worker, AlarmKind alarm, void (*task) (void *), void *arg)
+worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg)
 {
 	volatile bool done = false;
 
@@ -309,7 +317,7 @@ worker_attempt(Worker *worker, AlarmKind alarm, void (*task) (void *), void *arg
 		is_new = worker != NULL && note_error(worker, edata);
 		FreeErrorData(edata);
 
-		if (alarm_is_due(alarm, &left_out) || is_new)
+		if (log_is_due(alarm, &left_out) || is_new)
 			EmitErrorReport();
 		home_abort();
 		LWLockReleaseAll();
@@ -426,7 +434,7 @@ worker_take_request(Worker *worker)
 	bool		asked;
 
 	/* first, as the next one to ask writes it again */
-	pg_atomic_write_u64(&worker->requested_at, 0);
+	pg_atomic_write_u64(&worker->requested_at_us, 0);
 	asked = pg_atomic_exchange_u32(&worker->requested, 0) != 0;
 
 	/* what is asked is read after that */
@@ -435,7 +443,7 @@ worker_take_request(Worker *worker)
 }
 
 /*
- * Is the server shutting down, or is it the worker alone that has to end?
+ * Is the server shutting down, or is it this process alone that has to end?
  * The postmaster says so in its file, for pg_ctl.
  */
 static bool
@@ -458,8 +466,8 @@ server_is_stopping(void)
 }
 
 /*
- * With an error the worker may come back, even in a shutdown that waits for
- * its clients.
+ * Not "terminated": the process ends because of an error, and may be started
+ * again even in a shutdown, if that waits for clients.
  */
 bool
 worker_ends_with_server(void)
@@ -485,14 +493,14 @@ worker_after_sleep(void)
 
 	ResetLatch(MyLatch);
 
-	/* first, as a shutdown that was requested after it is to handle it */
+	/* before the shutdown, which may have been requested after the reload */
 	if (reload)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 	}
 
-	/* quietly, where it is nothing to tell of */
+	/* a stop of the server is no error, so no line in the log */
 	if (ProcDiePending && server_is_stopping())
 		proc_exit(0);
 	CHECK_FOR_INTERRUPTS();

@@ -25,8 +25,8 @@
  */
 
 /*
- * Wake a worker, which sees that something is asked of it; unless another did
- * and it has not come to it yet.  What is asked is to be written before.
+ * Tell a worker that something is asked of it, and wake it, unless another
+ * session has just done so.  What is asked must be written before.
  */
 extern void worker_ask(Worker *worker);
 
@@ -75,18 +75,22 @@ extern bool worker_is_left_out(void);
  * For the workers themselves
  */
 
+/* In the postmaster: the first values in shared memory of one. */
+extern void worker_init_shmem(Worker *worker);
+
 /* In the postmaster: have one started with the server. */
 extern void worker_register(const char *name, const char *function);
 
 /*
- * At its start, and to connect to the home database.  The latter does not
- * return when it cannot; then the worker starts again, and the former returns a
- * time of the steady clock, not to be tried again before; else 0.
+ * At its start.  Returns 0, or, if the worker before could not connect, when
+ * to try again at the earliest, by the steady clock.
  */
 extern int64 worker_begin(Worker *worker);
+
+/* Connect to the home database.  Where that fails the process ends. */
 extern void worker_connect(Worker *worker);
 
-/* Is something asked of it?  Once true, it is not until it is asked again. */
+/* Is something asked of it?  After that "no", until it is asked again. */
 extern bool worker_take_request(Worker *worker);
 
 /* Wake one that nothing is asked of. */
@@ -97,8 +101,7 @@ extern void worker_wake(Worker *worker);
  * the same again, and leave things as they were.  Sessions learn of it as an
  * error of that worker, unless NULL.  Returns whether it did not fail.
  */
-extern bool worker_attempt(Worker *worker, AlarmKind alarm,
-						   void (*task) (void *), void *arg);
+extern bool worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg);
 
 /* It does not fail any more. */
 extern void worker_clear_error(Worker *worker);
@@ -115,8 +118,8 @@ extern bool worker_after_sleep(void);
 extern bool worker_ends_with_server(void);
 
 /*
- * Does this server want to stop, and may it be waiting for the end of a session
- * of that process?
+ * Does this server want to stop, and may it be waiting for the end of a
+ * session of that process?
  */
 extern bool worker_holds_up_stop(int pid);
 

@@ -15,7 +15,7 @@
  *	Backend: move				generator.c take_anywhere(), move_to(), and
  *								mark.h mark_covers()
  *	Backend: read, swap			generator.c take(): read, compare-and-swap
- *	Backend: exit				slots.c
+ *	Backend: exit				generator.c
  *	Worker: recover				mark.c recover()
  *	Worker: renew, advance		mark.c mark_serve()
  *	Worker: close				mark.c mark_close()

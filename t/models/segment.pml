@@ -17,7 +17,7 @@
  *	Taker: sleep				segment.c take_slowly(); the latch: waits.c
  *	close()						segment.c segment_close()
  *	put(), advance()			the same in segment.c, with segment_ before put
- *	Worker: used				segment_registry.c link_is_used()
+ *	Worker: used				segment_send.c link_is_used()
  *	Worker: ask, apply			segment_fetch.c build_take(), apply_row(),
  *								take_failed()
  *	Worker: command				segment_fetch.c, a drop

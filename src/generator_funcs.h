@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * copy_default.h
- *		snowflake_nextval() as the default of a column that COPY leaves out.
+ * generator_funcs.h
+ *		The SQL functions that make IDs: what the hooks tell them of COPY.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SNOWFLAKE_COPY_DEFAULT_H
-#define SNOWFLAKE_COPY_DEFAULT_H
+#ifndef SNOWFLAKE_GENERATOR_FUNCS_H
+#define SNOWFLAKE_GENERATOR_FUNCS_H
 
 #include "nodes/nodes.h"
 
@@ -23,4 +23,4 @@ extern void copy_default_end(void);
 
 #pragma GCC visibility pop
 
-#endif							/* SNOWFLAKE_COPY_DEFAULT_H */
+#endif							/* SNOWFLAKE_GENERATOR_FUNCS_H */

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * pgedge.h
- *		The other extension of the same name, pgEdge's.
+ * other_extensions.h
+ *		What to know of other extensions: pgEdge's of the same name, and Citus.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SNOWFLAKE_PGEDGE_H
-#define SNOWFLAKE_PGEDGE_H
+#ifndef SNOWFLAKE_OTHER_EXTENSIONS_H
+#define SNOWFLAKE_OTHER_EXTENSIONS_H
 
 #include "nodes/nodes.h"
 
@@ -21,6 +21,12 @@ extern void pgedge_check_statement(Node *statement);
 /* WARNING where its setting is configured; before the prefix is reserved. */
 extern void pgedge_check_setting(void);
 
+/* Is Citus in this database? */
+extern bool citus_is_here(void);
+
+/* A condition of SQL: Citus has the table with this OID, and its rows elsewhere. */
+extern const char *citus_condition(const char *oid);
+
 #pragma GCC visibility pop
 
-#endif							/* SNOWFLAKE_PGEDGE_H */
+#endif							/* SNOWFLAKE_OTHER_EXTENSIONS_H */

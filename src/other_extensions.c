@@ -1,11 +1,18 @@
 /*-------------------------------------------------------------------------
  *
- * pgedge.c
- *		The other extension of the same name, pgEdge's.
+ * other_extensions.c
+ *		What to know of other extensions in the same database: pgEdge's, which
+ *		has the name of this one, and Citus.
  *
- * Both have the library "snowflake", so installing one of them takes the other
- * away from the databases that have it.  There this says what happened.  (The
- * other way round, the install script says it.)
+ * pgEdge's extension has the library "snowflake" too, so installing one of
+ * them takes the other away from the databases that have it.  There this says
+ * what happened.  (The other way round, the install script says it.)
+ *
+ * The rows of a table that Citus has are in shards: tables of other names, on
+ * any of its servers.  The table itself is empty, and what is read from it
+ * other than by a query says nothing.  So it is for distributed and reference
+ * tables, and for local ones that Citus knows.  Nothing of Citus is needed to
+ * build this: what it knows is in a catalog.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,6 +20,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/dependency.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -20,9 +28,10 @@
 #include "nodes/parsenodes.h"
 #include "parser/parse_func.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/regproc.h"
 
-#include "pgedge.h"
+#include "other_extensions.h"
 
 #define HOW_TO_MOVE \
 	"The steps are in docs/converting.md, under \"Coming from pgEdge's extension of the same name\"."
@@ -98,3 +107,17 @@ PGEDGE_FUNCTION(snowflake_currval)
 PGEDGE_FUNCTION(snowflake_get_epoch)
 PGEDGE_FUNCTION(snowflake_get_count)
 PGEDGE_FUNCTION(snowflake_get_node)
+
+bool
+citus_is_here(void)
+{
+	return OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE));
+}
+
+const char *
+citus_condition(const char *oid)
+{
+	return citus_is_here() ?
+		psprintf("EXISTS (SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = %s)", oid) :
+		"false";
+}

@@ -1,0 +1,294 @@
+/*-------------------------------------------------------------------------
+ *
+ * check_catalogs.c
+ *		snowflake_check(): what the catalogs say of the extension, of the
+ *		record beside the durable mark, of replication, and of other
+ *		extensions.
+ *
+ * They are asked with the rights of the caller.  Locking: that of the queries.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "check_catalogs.h"
+#include "check_rows.h"
+#include "clock.h"
+#include "ddl.h"
+#include "home.h"
+#include "mark.h"
+#include "record.h"
+#include "segment_request.h"
+#include "settings.h"
+
+void
+check_own_extension(CheckState *state)
+{
+	int			nestlevel = ddl_begin();
+	char	   *version;
+
+	if (ddl_query("SELECT extversion FROM pg_extension WHERE extname = 'snowflake'") == 0)
+		check_row(state, "warning", "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
+	else
+	{
+		version = ddl_value(0, 1);
+		if (strcmp(version, SNOWFLAKE_VERSION) != 0)
+			check_say(state, "warning", "The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
+					  version);
+		else
+			check_row(state, "ok", "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
+	}
+	ddl_end(nestlevel);
+}
+
+/*
+ * The statement that takes back what a database, a role or both have set for
+ * snowflake.recorded.
+ */
+static char *
+reset_recorded(const char *database, const char *role)
+{
+	if (role == NULL && database != NULL)
+		return psprintf("ALTER DATABASE %s RESET snowflake.recorded",
+						quote_identifier(database));
+	return psprintf("ALTER ROLE %s%s%s RESET snowflake.recorded",
+					role ? quote_identifier(role) : "ALL",
+					database ? " IN DATABASE " : "",
+					database ? quote_identifier(database) : "");
+}
+
+/*
+ * By what all databases can see of it, see record.c.
+ */
+void
+check_layout(CheckState *state)
+{
+	int			nestlevel = ddl_begin();
+	char	   *configured = psprintf("layout \"%s\" and epoch %s",
+									  snowflake_layout_text,
+									  clock_show(snowflake_epoch));
+	int			nrecorded;
+	char	   *database = NULL;
+
+	/* looked at first, as the services write it before they say so */
+	bool		is_due = shared != NULL && record_is_due();
+
+	/* the home database first, then others, and what is not of a database */
+	nrecorded = (int) ddl_query(psprintf(
+										 "SELECT d.datname, r.rolname, split_part(v, ' since ', 1),"
+										 " split_part(split_part(v, ' since ', 2), ' as node ', 1)"
+										 " FROM pg_db_role_setting s"
+										 " LEFT JOIN pg_database d ON d.oid = s.setdatabase"
+										 " LEFT JOIN pg_roles r ON r.oid = s.setrole,"
+										 " unnest(s.setconfig) c,"
+										 " substring(c, '^snowflake[.]recorded=(.+)$') v"
+										 " WHERE v IS NOT NULL"
+										 " ORDER BY s.setrole <> 0 OR s.setdatabase = 0,"
+										 " d.datname IS DISTINCT FROM %s, d.datname, r.rolname",
+										 quote_literal_cstr(snowflake_database)));
+
+	if (nrecorded > 0 && ddl_value(0, 2) == NULL)
+		database = ddl_value(0, 1);
+	if (database == NULL)
+	{
+		if (shared != NULL && mark_is_open())
+			check_row(state, "warning",
+					  is_due ?
+					  pstrdup("Layout and epoch are being recorded for other databases to see where the durable mark is. That takes a moment after the first ID; if it lasts, see the server's log.") :
+					  psprintf("It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
+							   quote_identifier(snowflake_database),
+							   quote_literal_cstr(psprintf("%s since %s",
+														   snowflake_layout_text,
+														   clock_show(snowflake_epoch)))));
+	}
+	else if (strcmp(database, snowflake_database) != 0)
+		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run %s and call snowflake_advance() with the largest ID there is.",
+				  database, snowflake_database, database, reset_recorded(database, NULL));
+	else
+	{
+		char	   *layout_text = ddl_value(0, 3);
+		TimestampTz epoch = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in,
+																	CStringGetDatum(ddl_value(0, 4)),
+																	ObjectIdGetDatum(InvalidOid),
+																	Int32GetDatum(-1)));
+		Layout		layout;
+		LayoutError error;
+
+		if (epoch != snowflake_epoch ||
+			!layout_parse(layout_text, &layout, &error) ||
+			!layout_equal(&layout, &snowflake_layout))
+			check_say(state, "error", "This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. %s",
+					  layout_text, clock_show(epoch), database, configured,
+					  record_hint(layout_text, clock_show(epoch)));
+	}
+
+	/* read by nobody now, but by the mark writer once the database is gone */
+	for (int i = database == NULL ? 0 : 1; i < nrecorded; i++)
+		check_say(state, "warning", "Layout and epoch are recorded in another place than that of the durable mark, as after a restore of a database of another server. Run %s.",
+				  reset_recorded(ddl_value(i, 1), ddl_value(i, 2)));
+
+	if (state->nrows == 0 && database == NULL)
+		check_say(state, "ok", "Nothing is recorded: the first ID records %s.", configured);
+	else if (state->nrows == 0)
+		check_say(state, "ok", "IDs are drawn with %s, as recorded in database \"%s\".",
+				  configured, database);
+	ddl_end(nestlevel);
+}
+
+/*
+ * Replication
+ */
+
+/* What the extension keeps here: "kept", with oid, relkind and is_home */
+#define KEPT \
+	"WITH kept AS (SELECT c.oid, c.relkind, e.extname = '" HOME_EXTENSION "' AS is_home" \
+	" FROM pg_extension e" \
+	" JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid" \
+	"  AND d.deptype = 'e' AND d.classid = 'pg_class'::regclass" \
+	" JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'S')" \
+	" WHERE e.extname IN ('" HOME_EXTENSION "', '%s'))"
+
+/*
+ * Tables whose triggers somebody has changed.  Those of segments get theirs
+ * when they are first used.
+ */
+static void
+check_guards(CheckState *state, const char *segments)
+{
+	int			n = (int) ddl_query(psprintf(KEPT
+											 " SELECT k.oid::regclass, k.is_home FROM kept k"
+											 " WHERE k.relkind = 'r' AND NOT " HOME_GUARD_IS_ON("k.oid")
+											 " AND (k.is_home OR EXISTS"
+											 "  (SELECT FROM pg_subscription_rel r WHERE r.srrelid = k.oid))"
+											 " ORDER BY 1", segments));
+
+	for (int i = 0; i < n; i++)
+	{
+		char	   *table = ddl_value(i, 1);
+
+		if (ddl_value_bool(i, 2))
+			check_say(state, "error", "The triggers of table %s are not as they were created, so that a subscription can change what this server keeps in it, and IDs come twice. Run ALTER TABLE %s ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate.",
+					  table, table);
+		else
+			check_say(state, "warning", "A subscription can change table %s until the background worker has given it triggers, which it does before it next takes a segment.",
+					  table);
+	}
+}
+
+/* Names of a query's first column; NULL for none. */
+static char *
+names(const char *query, const char *segments)
+{
+	return ddl_query(psprintf(query, segments)) > 0 ? ddl_value(0, 1) : NULL;
+}
+
+static void
+check_home(CheckState *state)
+{
+	/* in a registry, tables of segments are for all servers */
+	const char *segments = snowflake_registry[0] == '\0' ? SEGMENT_EXTENSION : "";
+	char	   *found;
+
+	check_guards(state, segments);
+
+#define SUBSCRIPTIONS(relkind) \
+	KEPT " SELECT string_agg(DISTINCT quote_ident(s.subname), ', ') FROM kept k" \
+	" JOIN pg_subscription_rel r ON r.srrelid = k.oid JOIN pg_subscription s ON s.oid = r.srsubid" \
+	" WHERE k.relkind = '" relkind "'"
+
+	found = names(SUBSCRIPTIONS("S"), segments);
+	if (found != NULL)
+		check_say(state, "warning", "A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and fails to synchronize it, with an error each time: %s. The mark is this server's alone. Let a database without other tables be the home database of the publisher, \"snowflake.database\".",
+				  found);
+	if (state->nrows > 0)
+		return;
+
+	found = names(SUBSCRIPTIONS("r"), segments);
+	if (found != NULL)
+		check_say(state, "ok", "A subscription has tables that this server keeps its state in, and what it brings for them is discarded: %s.",
+				  found);
+	found = names(KEPT " SELECT string_agg(DISTINCT quote_ident(p.pubname), ', ')"
+				  " FROM pg_publication p, pg_get_publication_tables(p.pubname) g"
+				  " WHERE g.relid IN (SELECT oid FROM kept)", segments);
+	if (found != NULL)
+		check_say(state, "ok", "A publication has tables that this server keeps its state in: %s. Subscribers need these tables, too, and discard what comes.",
+				  found);
+	if (state->nrows == 0)
+		check_row(state, "ok", "No publication or subscription has what this server keeps in its home database.");
+}
+
+void
+check_replication(CheckState *state)
+{
+	char	   *database = get_database_name(MyDatabaseId);
+	int			nestlevel;
+
+	if (database == NULL || strcmp(database, snowflake_database) != 0)
+	{
+		check_say(state, "ok", "Publications and subscriptions of the home database, \"%s\", can be seen only there.",
+				  snowflake_database);
+		return;
+	}
+	nestlevel = ddl_begin();
+	check_home(state);
+	ddl_end(nestlevel);
+}
+
+/*
+ * Other extensions
+ */
+
+void
+check_other_extension(CheckState *state)
+{
+	int			nestlevel = ddl_begin();
+	int			n;
+
+	n = (int) ddl_query("SELECT string_agg(version, ', ' ORDER BY version)"
+						" FROM pg_available_extension_versions"
+						" WHERE name = 'snowflake' AND version <> '" SNOWFLAKE_VERSION "'"
+						" HAVING count(*) > 0");
+	if (n > 0)
+		check_say(state, "warning", "There are scripts of an extension of the same name, or of other versions of this one: %s. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.",
+				  ddl_value(0, 1));
+
+	n = (int) ddl_query("SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+						" WHERE n.nspname = 'snowflake' AND p.proname = 'nextval'"
+						" AND p.proargtypes[0] = 'regclass'::regtype AND p.pronargs = 1");
+	if (n > 0)
+		check_row(state, "warning", "This database has the function snowflake.nextval(regclass) of another extension, pgEdge's: IDs that it draws may equal those of snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
+
+	n = (int) ddl_query("SELECT d.datname, r.rolname FROM pg_db_role_setting s"
+						" LEFT JOIN pg_database d ON d.oid = s.setdatabase"
+						" LEFT JOIN pg_roles r ON r.oid = s.setrole"
+						" WHERE EXISTS (SELECT FROM unnest(s.setconfig) c WHERE c LIKE 'snowflake.node=%')"
+						" ORDER BY 1, 2");
+	for (int i = 0; i < n; i++)
+	{
+		char	   *database = ddl_value(i, 1);
+		char	   *role = ddl_value(i, 2);
+
+		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is set for %s%s%s%s, and is not read. The server's number is \"snowflake.node_id\".",
+				  database ? "database " : "", database ? quote_identifier(database) : "",
+				  database && role ? ", " : "",
+				  role ? psprintf("role %s", quote_identifier(role)) : database ? "" : "all roles");
+	}
+
+	/* the files are shown to roles that may see them */
+	n = (int) ddl_query("SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')");
+	if (ddl_value_bool(0, 1) &&
+		ddl_query("SELECT sourcefile, sourceline FROM pg_file_settings"
+				  " WHERE name = 'snowflake.node' ORDER BY seqno LIMIT 1") > 0)
+		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is in %s, line %s, and is not read. Remove it there. The server's number is \"snowflake.node_id\".",
+				  ddl_value(0, 1), ddl_value(0, 2));
+
+	if (state->nrows == 0)
+		check_row(state, "ok", "Nothing of another extension named snowflake is found.");
+	ddl_end(nestlevel);
+}

@@ -1,0 +1,359 @@
+/*-------------------------------------------------------------------------
+ *
+ * segment_send.c
+ *		Asks for segments: the registry, or the home database.
+ *
+ * Where snowflake.registry is set, that is asked.  The connection is another
+ * one than that of the lease, so that a tag that somebody has locked in the
+ * registry does not hold up the lease of the node number.
+ *
+ * Else the home database is asked, in a transaction of the services.  It gets
+ * the extension snowflake_segments when the first tag is created.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+
+#include "clock.h"
+#include "compat.h"
+#include "home.h"
+#include "segment.h"
+#include "segment_fetch.h"
+#include "segment_send.h"
+#include "waits.h"
+
+/*
+ * The registry
+ */
+
+/* How long a server that stops takes to give back unused numbers. */
+#define KEEP_MS		2000
+
+/* The request of segment_keep_over_link().  Of this process alone. */
+static struct
+{
+	const LinkRequest *request; /* NULL for none */
+	bool		is_sent;		/* it is what the link was last given */
+	bool		is_done;		/* it is kept, or cannot be */
+	int			failures;		/* of the link */
+}			keeping;
+
+static bool
+is_anything_used(void)
+{
+	bool		used;
+
+	LWLockAcquire(shared->segments.lock, LW_SHARED);
+	used = shared->segments.used > 0 || shared->segments.command.state != COMMAND_FREE;
+	LWLockRelease(shared->segments.lock);
+	return used;
+}
+
+static bool
+link_is_used(void)
+{
+	return !segment_is_at_home() && is_anything_used();
+}
+
+static int64
+link_due(void)
+{
+	return keeping.request != NULL ? 0 : segment_fetch_due();
+}
+
+static void
+link_build(RegistryLink *link, LinkRequest *sent, bool is_first)
+{
+	if (keeping.request != NULL)
+	{
+		segment_fetch_abandon();
+		*sent = *keeping.request;
+		keeping.is_sent = true;
+	}
+	else
+		(void) segment_fetch_build(sent, link->sent_at, is_first);
+}
+
+static void
+handle_kept(const PGresult *answer)
+{
+	keeping.is_done = true;
+	if (PQresultStatus(answer) != PGRES_TUPLES_OK)
+		ereport(LOG,
+				(errmsg("could not keep the unused numbers of segments"),
+				 errdetail("%s", PQresultErrorMessage(answer))));
+}
+
+static void
+handle_error(const PGresult *answer)
+{
+	int			sqlstate = registry_link_sqlstate(answer);
+	const char *message = PQresultErrorField(answer, PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = PQresultErrorField(answer, PG_DIAG_MESSAGE_DETAIL);
+	const char *hint = PQresultErrorField(answer, PG_DIAG_MESSAGE_HINT);
+
+	segment_fetch_note_error(sqlstate == 0 ? ERRCODE_CONNECTION_FAILURE : sqlstate,
+							 message != NULL ? message : "unknown error",
+							 detail != NULL ? detail : "", hint != NULL ? hint : "");
+}
+
+static void
+link_handle(RegistryLink *link, const PGresult *answer)
+{
+	if (keeping.is_sent)
+		handle_kept(answer);
+	else if (PQresultStatus(answer) != PGRES_TUPLES_OK)
+		handle_error(answer);
+	else if (segment_fetch_kind() == FETCH_COMMAND)
+	{
+		SegmentResult result = segment_read_result(answer);
+
+		segment_fetch_handle_result(&result);
+	}
+	else if (segment_fetch_kind() == FETCH_TAKE)
+	{
+		int			nrows = PQntuples(answer);
+		SegmentRow *rows = segment_read_rows(answer, nrows);
+		const char *objection = segment_fetch_objection(rows, nrows);
+
+		if (objection != NULL)
+			registry_link_give_up(link, objection);
+		else
+			segment_fetch_handle_rows(rows, nrows);
+	}
+}
+
+static const char *
+link_failed(const LinkFailure *failure, const char **hint)
+{
+	keeping.failures++;
+	segment_fetch_note_no_answer(failure->sentence, failure->passes);
+	if (failure->hint == NULL)
+		*hint = "Sessions can draw the numbers in memory, for \"snowflake.lease_ttl\" at most.";
+	return "could not fetch segments of numbers";
+}
+
+static const LinkClient client = {
+	.purpose = "segments",
+	.extension = SEGMENT_EXTENSION,
+	.function = "snowflake_take_segments",
+	.nargs = SEGMENT_TAKE_PARAMS,
+	.statement = segment_take_sql,
+	.is_used = link_is_used,
+	.due = link_due,
+	.build = link_build,
+	.handle = link_handle,
+	.failed = link_failed,
+	.log_kind = LOG_OF_SEGMENT
+};
+
+RegistryLink segment_link = {.client = &client};
+
+/*
+ * The request is sent once, whatever becomes of it.  If its answer is lost,
+ * the registry may have kept the numbers, and may have given them out again,
+ * to the next start of this server or to a copy of it.  A second request would
+ * keep them once more.  So another connection is tried only while nothing was
+ * sent.
+ */
+void
+segment_keep_over_link(const LinkRequest *keep)
+{
+	int64		deadline = clock_read_steady() + KEEP_MS * INT64CONST(1000);
+	int			failures = keeping.failures;
+	bool		is_reset = false;
+
+	registry_link_retry(&segment_link);
+	keeping.request = keep;
+	while (!keeping.is_done)
+	{
+		LinkWait	wait;
+		int64		left_ms = (deadline - clock_read_steady()) / 1000;
+		int			events;
+
+		if (left_ms <= 0)
+			break;
+		registry_link_serve(&segment_link);
+
+		if (keeping.is_done || keeping.failures > failures + 1 ||
+			(keeping.failures > failures && keeping.is_sent))
+			break;
+		if (keeping.failures > failures && !is_reset)
+		{
+			registry_link_reset(&segment_link);
+			is_reset = true;
+		}
+		registry_link_wait(&segment_link, &wait);
+		if (wait.timeout_ms >= 0)
+			left_ms = Min(left_ms, wait.timeout_ms);
+		events = WaitLatchOrSocket(MyLatch,
+								   WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH | wait.events,
+								   wait.socket, left_ms, wait_event_worker(&shared->services));
+		ResetLatch(MyLatch);
+		if (events & WL_POSTMASTER_DEATH)
+			break;
+		if (events & WL_SOCKET_MASK)
+			registry_link_is_ready(&segment_link);
+	}
+	if (!keeping.is_done)
+		ereport(LOG,
+				(errmsg("could not keep the unused numbers of segments"),
+				 errdetail("The registry did not answer.")));
+	keeping.request = NULL;
+}
+
+/*
+ * The home database
+ */
+
+/*
+ * The schema with the functions, to be put before a name; NULL where there is
+ * none.
+ */
+static char *
+find_schema(bool create)
+{
+#define FIND_SCHEMA \
+	"SELECT pg_catalog.quote_ident(n.nspname), r.rolsuper" \
+	" FROM pg_catalog.pg_extension e" \
+	" JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace" \
+	" JOIN pg_catalog.pg_roles r ON r.oid = e.extowner" \
+	" WHERE e.extname = '" SEGMENT_EXTENSION "'"
+
+	if (home_run(FIND_SCHEMA) == 0)
+	{
+		if (!create)
+			return NULL;
+		home_run_ddl("CREATE SCHEMA " SEGMENT_EXTENSION);
+
+		/* for roles that dump the database */
+		home_run_ddl("GRANT USAGE ON SCHEMA " SEGMENT_EXTENSION " TO PUBLIC");
+		home_run_ddl("CREATE EXTENSION " SEGMENT_EXTENSION " SCHEMA " SEGMENT_EXTENSION);
+		ereport(LOG,
+				(errmsg("created extension \"" SEGMENT_EXTENSION "\" in the home database, for segments of numbers")));
+		(void) home_run(FIND_SCHEMA);
+	}
+
+	/* this process is a superuser, and would run what its owner put there */
+	if (!DatumGetBool(home_result(2)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("extension \"" SEGMENT_EXTENSION "\" in the home database does not belong to a superuser"),
+				 errhint("Drop it, and let the background worker create it.")));
+	return psprintf("%s.", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
+}
+
+/*
+ * Returns the number of rows.
+ */
+static int
+run_at_home(const LinkRequest *sent, const char *schema)
+{
+	const char *values[LINK_MAX_PARAMS];
+
+	for (int i = 0; i < sent->nparams; i++)
+		values[i] = sent->values[i] == NULL ? NULL :
+			pg_any_to_server(sent->values[i], (int) strlen(sent->values[i]), PG_UTF8);
+	return (int) home_run_texts(psprintf(sent->sql, schema), sent->nparams, values);
+}
+
+int64
+segment_due_at_home(void)
+{
+	return segment_is_at_home() ? segment_fetch_due() : PG_INT64_MAX;
+}
+
+static void
+serve_at_home(void)
+{
+	LinkRequest sent = {0};
+	MemoryContext caller = CurrentMemoryContext;
+	SegmentResult result = {0};
+	SegmentRow *rows = NULL;
+	int			nrows = 0;
+	SegmentFetchKind kind;
+	char	   *schema;
+
+	kind = segment_fetch_build(&sent, clock_read_steady(), false);
+	if (kind == FETCH_NOTHING)
+		return;
+
+	home_begin("serving segments of numbers");
+	schema = find_schema(kind == FETCH_COMMAND &&
+						 shared->segments.command.kind == SEGMENT_CREATE);
+	if (schema != NULL)
+	{
+		home_guard_extension(SEGMENT_EXTENSION, schema);
+		nrows = run_at_home(&sent, schema);
+		MemoryContextSwitchTo(caller);
+		if (kind == FETCH_COMMAND)
+			result = segment_read_result(NULL);
+		else
+			rows = segment_read_rows(NULL, nrows);
+	}
+	home_commit();
+
+	MemoryContextSwitchTo(caller);
+	if (kind == FETCH_COMMAND)
+		segment_fetch_handle_result(&result);
+	else if (schema == NULL)
+		segment_fetch_handle_no_tags();
+	else
+		segment_fetch_handle_rows(rows, nrows);
+}
+
+void
+segment_serve_at_home(void)
+{
+	MemoryContext caller = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		serve_at_home();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		MemoryContextSwitchTo(caller);
+		edata = CopyErrorData();
+		segment_fetch_note_error(edata->sqlerrcode, edata->message,
+								 edata->detail ? edata->detail : "",
+								 edata->hint ? edata->hint : "");
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * The server waits for this, and nothing can interrupt it any more.  Numbers
+ * that are not kept are lost, which does no harm.  So it waits neither for a
+ * lock, which is an ERROR, nor for the disk or a standby.
+ */
+void
+segment_keep_at_home(const LinkRequest *keep)
+{
+	char	   *schema;
+
+	AbortOutOfAnyTransaction();
+	home_begin("keeping segments of numbers");
+	schema = find_schema(false);
+	if (schema != NULL)
+	{
+		home_run("LOCK TABLE %ssnowflake_segment_tag, %ssnowflake_segment_kept,"
+				 " %ssnowflake_segment_place IN ROW EXCLUSIVE MODE NOWAIT", schema, schema, schema);
+		home_run_texts(psprintf("SELECT FROM %ssnowflake_segment_tag"
+								" WHERE incarnation = ANY ($1::uuid[]) FOR UPDATE NOWAIT",
+								schema), 1, &keep->values[2]);
+		(void) run_at_home(keep, schema);
+		home_run("SET LOCAL synchronous_commit = off");
+	}
+	home_commit();
+}

@@ -1,0 +1,36 @@
+/*-------------------------------------------------------------------------
+ *
+ * segment_send.h
+ *		Asks for segments: the registry, or the home database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SNOWFLAKE_SEGMENT_SEND_H
+#define SNOWFLAKE_SEGMENT_SEND_H
+
+#include "registry_link.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The connection to the registry for segments. */
+extern RegistryLink segment_link;
+
+/*
+ * When the home database is to be asked for something, on the steady clock;
+ * PG_INT64_MAX for not at all.
+ */
+extern int64 segment_due_at_home(void);
+
+/*
+ * Ask it.  Raises an ERROR when that fails, after having told the sessions
+ * that wait.
+ */
+extern void segment_serve_at_home(void);
+
+/* Send the request of segment_keep.c, and wait for the answer. */
+extern void segment_keep_over_link(const LinkRequest *keep);
+extern void segment_keep_at_home(const LinkRequest *keep);
+
+#pragma GCC visibility pop
+
+#endif							/* SNOWFLAKE_SEGMENT_SEND_H */
