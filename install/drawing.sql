@@ -19,7 +19,6 @@ EXCEPTION
                    'the package it came with, install this one again, and restart the server.';
 END
 $do$;
-
 COMMENT ON FUNCTION snowflake_nextval() IS
 'draw a snowflake ID: unique, and above every ID that this session drew before';
 
@@ -29,15 +28,13 @@ COMMENT ON FUNCTION snowflake_nextval() IS
 -- schema do not meet it.
 --
 CREATE SCHEMA snowflake_catalog;
-
 COMMENT ON SCHEMA snowflake_catalog IS 'internal objects of the extension snowflake';
 
 GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
 
 -- for test suites that empty all tables that they find
 CREATE FUNCTION snowflake_catalog.refuse_truncate()
-RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RAISE EXCEPTION USING
@@ -47,17 +44,13 @@ BEGIN
         HINT = 'Leave out the schema "snowflake_catalog" where tables are truncated. '
                'snowflake_key_format_drop() drops a format of keys.';
 END $$;
-
 COMMENT ON FUNCTION snowflake_catalog.refuse_truncate() IS
 'trigger: refuse to truncate a table of the extension';
-
 REVOKE ALL ON FUNCTION snowflake_catalog.refuse_truncate() FROM PUBLIC;
 
 CREATE FUNCTION snowflake_copy_support(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'snowflake_copy_support'
+RETURNS internal AS 'MODULE_PATHNAME', 'snowflake_copy_support'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_copy_support(internal) IS
 'planner support: lets COPY write rows in groups where it leaves out the key';
 
@@ -66,27 +59,21 @@ ALTER FUNCTION snowflake_nextval() SUPPORT snowflake_copy_support;
 -- Only the support function can make its argument.  The server asks for the
 -- right to execute it when COPY begins, so everybody has it.
 CREATE FUNCTION snowflake_copy_nextval(internal)
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_copy_nextval'
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_copy_nextval'
 LANGUAGE C STABLE PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS
 'what COPY calls in place of snowflake_nextval(); cannot be called by name';
 
 CREATE FUNCTION snowflake_nextval(count integer)
-RETURNS SETOF bigint
-AS 'MODULE_PATHNAME', 'snowflake_nextval_count'
+RETURNS SETOF bigint AS 'MODULE_PATHNAME', 'snowflake_nextval_count'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_nextval(integer) IS
 'draw a number of snowflake IDs, in ascending order';
 
 -- what it returns is known only to the backend itself, like currval()
 CREATE FUNCTION snowflake_currval()
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_current'
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_current'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
-
 COMMENT ON FUNCTION snowflake_currval() IS 'the last snowflake ID that this session drew';
 
 -- STABLE and not IMMUTABLE, here and below, where the result depends on
@@ -94,43 +81,29 @@ COMMENT ON FUNCTION snowflake_currval() IS 'the last snowflake ID that this sess
 -- are fixed while a server runs, so the planner may evaluate the calls all the
 -- same; it learns so from the support function.
 CREATE FUNCTION snowflake_settings_support(internal)
-RETURNS internal
-AS 'MODULE_PATHNAME', 'snowflake_settings_support'
+RETURNS internal AS 'MODULE_PATHNAME', 'snowflake_settings_support'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_settings_support(internal) IS
 'planner support: evaluate calls with constant arguments when planned';
 
-CREATE FUNCTION snowflake_compose(
-    ts timestamptz,
-    node integer,
-    worker integer,
-    sequence integer)
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_compose'
+CREATE FUNCTION snowflake_compose(ts timestamptz, node integer, worker integer, sequence integer)
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_compose'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
-
 COMMENT ON FUNCTION snowflake_compose(timestamptz, integer, integer, integer) IS
 'put a snowflake ID together from its fields, the inverse of snowflake_parse';
 
-CREATE FUNCTION snowflake_id(
-    ts timestamptz,
-    discriminator bigint)
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_id'
+CREATE FUNCTION snowflake_id(ts timestamptz, discriminator bigint)
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_id'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
-
 COMMENT ON FUNCTION snowflake_id(timestamptz, bigint) IS
 'put a snowflake ID together from a time and the caller''s own key in place of all other fields; '
 'the same for the same arguments';
 
 CREATE FUNCTION snowflake_backfill(ts timestamptz)
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_backfill'
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_backfill'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_backfill(timestamptz) IS
 'draw a snowflake ID of a time in the past, to load history: unique, also beside those drawn then';
 

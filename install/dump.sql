@@ -12,7 +12,6 @@ CREATE TABLE snowflake_catalog.dumped_mark (
     backfilled bigint,
     CONSTRAINT restore_with_triggers_enabled CHECK (false)
 );
-
 COMMENT ON TABLE snowflake_catalog.dumped_mark IS
 'always empty; by it pg_dump saves this server''s durable mark, and how many IDs were backfilled';
 
@@ -31,13 +30,10 @@ WHERE mark OPERATOR(pg_catalog.<>) ''
 $filter$);
 
 CREATE FUNCTION snowflake_catalog.restore_mark()
-RETURNS trigger
-AS 'MODULE_PATHNAME', 'snowflake_restore_mark'
+RETURNS trigger AS 'MODULE_PATHNAME', 'snowflake_restore_mark'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_catalog.restore_mark() IS
 'trigger: raise the durable mark to that of a dump being restored';
-
 REVOKE ALL ON FUNCTION snowflake_catalog.restore_mark() FROM PUBLIC;
 
 CREATE TRIGGER restore_mark BEFORE INSERT ON snowflake_catalog.dumped_mark

@@ -20,7 +20,6 @@ CREATE TABLE snowflake_catalog.key_formats (
     sequence_width integer NOT NULL CHECK (sequence_width BETWEEN 0 AND 18),
     UNIQUE (prefix, version)
 );
-
 COMMENT ON TABLE snowflake_catalog.key_formats IS
 'formats of the keys that snowflake_key() draws; use the functions snowflake_key_format...()';
 
@@ -32,13 +31,10 @@ GRANT INSERT ON snowflake_catalog.key_formats TO @extowner@;
 SELECT pg_catalog.pg_extension_config_dump('snowflake_catalog.key_formats', '');
 
 CREATE FUNCTION snowflake_catalog.check_key_format()
-RETURNS trigger
-AS 'MODULE_PATHNAME', 'snowflake_check_key_format'
+RETURNS trigger AS 'MODULE_PATHNAME', 'snowflake_check_key_format'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_catalog.check_key_format() IS
 'trigger: refuse a format of keys that could be equal, and let all sessions know of a change';
-
 REVOKE ALL ON FUNCTION snowflake_catalog.check_key_format() FROM PUBLIC;
 
 CREATE TRIGGER check_format AFTER INSERT OR UPDATE OR DELETE ON snowflake_catalog.key_formats
@@ -50,20 +46,15 @@ ALTER TABLE snowflake_catalog.key_formats
     ENABLE ALWAYS TRIGGER check_format, ENABLE ALWAYS TRIGGER refuse_truncate;
 
 CREATE FUNCTION snowflake_key_formats()
-RETURNS SETOF snowflake_catalog.key_formats
-LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
+RETURNS SETOF snowflake_catalog.key_formats LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
     SELECT f.* FROM snowflake_catalog.key_formats AS f ORDER BY f.name;
 END;
-
 COMMENT ON FUNCTION snowflake_key_formats() IS
 'one row for each format of keys: its prefix, the shards it routes to, its time zone, its widths';
 
-CREATE FUNCTION snowflake_catalog.write_key_format(
-    old_name text,
-    f snowflake_catalog.key_formats)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION snowflake_catalog.write_key_format(old_name text, f snowflake_catalog.key_formats)
+RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     wrong record;
@@ -115,10 +106,8 @@ EXCEPTION
             DETAIL = duplicate,
             HINT = 'Each format has its own name, and its own version among those of its prefix.';
 END $$;
-
 COMMENT ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats) IS
 'check a format of keys, and insert it, or let it take the place of another';
-
 REVOKE ALL ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats)
     FROM PUBLIC;
 
@@ -142,61 +131,40 @@ BEGIN
     END IF;
     RETURN f;
 END $$;
-
 COMMENT ON FUNCTION snowflake_catalog.lock_key_format(text) IS
 'lock and return a format of keys, which must exist';
-
 REVOKE ALL ON FUNCTION snowflake_catalog.lock_key_format(text) FROM PUBLIC;
 
 -- These three run as the owner of the table.  The owner of a database who has
 -- created the extension can call them, and grant them to others.
 CREATE FUNCTION snowflake_key_format_create(
-    name text,
-    prefix text,
-    db_count integer,
-    tables_per_db integer,
-    version integer DEFAULT 1,
-    time_zone text DEFAULT 'UTC',
-    text_route text DEFAULT 'codes',
-    database_width integer DEFAULT 2,
-    table_width integer DEFAULT 4,
-    version_width integer DEFAULT 2,
-    node_width integer DEFAULT 2,
+    name text, prefix text, db_count integer, tables_per_db integer, version integer DEFAULT 1,
+    time_zone text DEFAULT 'UTC', text_route text DEFAULT 'codes', database_width integer DEFAULT 2,
+    table_width integer DEFAULT 4, version_width integer DEFAULT 2, node_width integer DEFAULT 2,
     sequence_width integer DEFAULT 5)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM snowflake_catalog.write_key_format(NULL,
         (name, prefix, db_count, tables_per_db, version, time_zone, text_route,
          database_width, table_width, version_width, node_width, sequence_width));
 END $$;
-
 COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer) IS
 'create a format of keys, which snowflake_key() draws';
-
 REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_alter(
-    name text,
-    prefix text DEFAULT NULL,
-    db_count integer DEFAULT NULL,
-    tables_per_db integer DEFAULT NULL,
-    version integer DEFAULT NULL,
-    time_zone text DEFAULT NULL,
-    text_route text DEFAULT NULL,
-    database_width integer DEFAULT NULL,
-    table_width integer DEFAULT NULL,
-    version_width integer DEFAULT NULL,
-    node_width integer DEFAULT NULL,
-    sequence_width integer DEFAULT NULL,
+    name text, prefix text DEFAULT NULL, db_count integer DEFAULT NULL,
+    tables_per_db integer DEFAULT NULL, version integer DEFAULT NULL, time_zone text DEFAULT NULL,
+    text_route text DEFAULT NULL, database_width integer DEFAULT NULL,
+    table_width integer DEFAULT NULL, version_width integer DEFAULT NULL,
+    node_width integer DEFAULT NULL, sequence_width integer DEFAULT NULL,
     new_name text DEFAULT NULL)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
@@ -209,88 +177,61 @@ BEGIN
          coalesce(version_width, f.version_width), coalesce(node_width, f.node_width),
          coalesce(sequence_width, f.sequence_width)));
 END $$;
-
 COMMENT ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer, text) IS
 'change a format of keys, or its name; a null argument changes nothing';
-
 REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_drop(name text)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
 BEGIN
     DELETE FROM snowflake_catalog.key_formats AS k WHERE k.name = f.name;
 END $$;
-
 COMMENT ON FUNCTION snowflake_key_format_drop(text) IS
 'drop a format of keys, which then can be neither drawn nor read';
-
 REVOKE ALL ON FUNCTION snowflake_key_format_drop(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
 
 -- not STRICT: a null route would make a null key
 CREATE FUNCTION snowflake_key(format text, route bigint)
-RETURNS text
-AS 'MODULE_PATHNAME', 'snowflake_key_number'
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_number'
 LANGUAGE C VOLATILE PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_key(text, bigint) IS
 'draw a key of a format, a readable snowflake ID, with the shard that a number routes to';
 
 CREATE FUNCTION snowflake_key(format text, route text)
-RETURNS text
-AS 'MODULE_PATHNAME', 'snowflake_key_text'
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_text'
 LANGUAGE C VOLATILE PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_key(text, text) IS
 'draw a key of a format, with the shard that a text routes to, or that of another key';
 
 CREATE FUNCTION snowflake_key_parse(
-    key text,
-    OUT format text,
-    OUT prefix text,
-    OUT database integer,
-    OUT "table" integer,
-    OUT version integer,
-    OUT ts timestamptz,
-    OUT node integer,
-    OUT sequence bigint,
-    OUT id bigint)
+    key text, OUT format text, OUT prefix text, OUT database integer, OUT "table" integer,
+    OUT version integer, OUT ts timestamptz, OUT node integer, OUT sequence bigint, OUT id bigint)
 AS 'MODULE_PATHNAME', 'snowflake_key_parse'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_key_parse(text) IS
 'the fields of a key, and the snowflake ID that it was made from';
 
 -- IMMUTABLE: they depend on no setting, and on no format
 CREATE FUNCTION snowflake_route(
-    route bigint,
-    db_count integer,
-    tables_per_db integer,
-    OUT database integer,
+    route bigint, db_count integer, tables_per_db integer, OUT database integer,
     OUT "table" integer)
 AS 'MODULE_PATHNAME', 'snowflake_route_number'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_route(bigint, integer, integer) IS
 'the shard of a number: its table, counted over all databases, and the database that has it';
 
 CREATE FUNCTION snowflake_route(
-    route text,
-    db_count integer,
-    tables_per_db integer,
-    method text DEFAULT 'codes',
-    OUT database integer,
-    OUT "table" integer)
+    route text, db_count integer, tables_per_db integer, method text DEFAULT 'codes',
+    OUT database integer, OUT "table" integer)
 AS 'MODULE_PATHNAME', 'snowflake_route_text'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_route(text, integer, integer, text) IS
 'the shard of a text, by a hash of its characters; of digits, that of the number that they are';

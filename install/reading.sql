@@ -3,110 +3,72 @@
 --
 
 CREATE FUNCTION snowflake_parse(
-    id bigint,
-    OUT ts timestamptz,
-    OUT node integer,
-    OUT worker integer,
-    OUT sequence integer)
+    id bigint, OUT ts timestamptz, OUT node integer, OUT worker integer, OUT sequence integer)
 AS 'MODULE_PATHNAME', 'snowflake_parse'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_parse(bigint) IS 'the fields of a snowflake ID';
 
 -- With a layout and epoch that do not depend on settings: IMMUTABLE.
 CREATE FUNCTION snowflake_parse(
-    id bigint,
-    dialect text,
-    OUT ts timestamptz,
-    OUT node integer,
-    OUT worker integer,
+    id bigint, dialect text, OUT ts timestamptz, OUT node integer, OUT worker integer,
     OUT sequence integer)
 AS 'MODULE_PATHNAME', 'snowflake_parse_dialect'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_parse(bigint, text) IS
 'the fields of an ID of another generator, one of snowflake_dialects()';
 
 CREATE FUNCTION snowflake_parse(
-    id bigint,
-    layout text,
-    epoch timestamptz,
-    OUT ts timestamptz,
-    OUT node integer,
-    OUT worker integer,
-    OUT sequence integer)
+    id bigint, layout text, epoch timestamptz, OUT ts timestamptz, OUT node integer,
+    OUT worker integer, OUT sequence integer)
 AS 'MODULE_PATHNAME', 'snowflake_parse_layout'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_parse(bigint, text, timestamptz) IS
 'the fields of an ID with any layout and epoch';
 
 CREATE FUNCTION snowflake_timestamp(id bigint)
-RETURNS timestamptz
-AS 'MODULE_PATHNAME', 'snowflake_timestamp'
+RETURNS timestamptz AS 'MODULE_PATHNAME', 'snowflake_timestamp'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
-
 COMMENT ON FUNCTION snowflake_timestamp(bigint) IS
 'the time in a snowflake ID: the start of the time unit in which it was drawn';
 
 CREATE FUNCTION snowflake_explain(id bigint)
-RETURNS text
-AS 'MODULE_PATHNAME', 'snowflake_explain'
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_explain'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_explain(bigint) IS
 'a drawing of the bits of a snowflake ID, with its fields and what they mean';
 
 CREATE FUNCTION snowflake_explain(id bigint, dialect text)
-RETURNS text
-AS 'MODULE_PATHNAME', 'snowflake_explain_dialect'
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_explain_dialect'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
 'a drawing of the bits of an ID of another generator, one of snowflake_dialects()';
 
 CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
-RETURNS text
-AS 'MODULE_PATHNAME', 'snowflake_explain_layout'
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_explain_layout'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
 'a drawing of the bits of an ID with any layout and epoch';
 
 -- IMMUTABLE: text forms depend on no setting
 CREATE FUNCTION snowflake_encode(id bigint, base text DEFAULT 'base32')
-RETURNS text
-AS 'MODULE_PATHNAME', 'snowflake_encode'
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_encode'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_encode(bigint, text) IS
 'a snowflake ID as a short text, in base32 (Crockford''s, sorts as the IDs do), base58 or base62';
 
 CREATE FUNCTION snowflake_decode(code text, base text DEFAULT 'base32')
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_decode'
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_decode'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_decode(text, text) IS
 'the snowflake ID of a text in base32, base58 or base62, the inverse of snowflake_encode';
 
 CREATE FUNCTION snowflake_dialects(
-    OUT name text,
-    OUT layout text,
-    OUT epoch timestamptz,
-    OUT time_bits integer,
-    OUT node_bits integer,
-    OUT worker_bits integer,
-    OUT sequence_bits integer,
-    OUT time_unit interval,
-    OUT last_ts timestamptz,
-    OUT is_unsigned boolean,
-    OUT description text)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'snowflake_dialects'
+    OUT name text, OUT layout text, OUT epoch timestamptz, OUT time_bits integer,
+    OUT node_bits integer, OUT worker_bits integer, OUT sequence_bits integer,
+    OUT time_unit interval, OUT last_ts timestamptz, OUT is_unsigned boolean, OUT description text)
+RETURNS SETOF record AS 'MODULE_PATHNAME', 'snowflake_dialects'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 13;
-
 COMMENT ON FUNCTION snowflake_dialects() IS
 'one row for each snowflake generator whose layout has a name: its fields and epoch, the last time '
 'that a bigint holds, and whether the original has unsigned numbers';

@@ -3,88 +3,56 @@
 --
 
 CREATE FUNCTION snowflake_layout(
-    OUT layout text,
-    OUT time_bits integer,
-    OUT node_bits integer,
-    OUT worker_bits integer,
-    OUT sequence_bits integer,
-    OUT time_unit interval,
-    OUT time_units numeric,
-    OUT nodes numeric,
-    OUT workers numeric,
-    OUT sequences numeric,
-    OUT first_ts timestamptz,
-    OUT last_ts timestamptz,
-    OUT max_id bigint,
-    OUT ids_per_second_worker double precision,
-    OUT ids_per_second_node double precision,
-    OUT backfill_worker bigint)
+    OUT layout text, OUT time_bits integer, OUT node_bits integer, OUT worker_bits integer,
+    OUT sequence_bits integer, OUT time_unit interval, OUT time_units numeric, OUT nodes numeric,
+    OUT workers numeric, OUT sequences numeric, OUT first_ts timestamptz, OUT last_ts timestamptz,
+    OUT max_id bigint, OUT ids_per_second_worker double precision,
+    OUT ids_per_second_node double precision, OUT backfill_worker bigint)
 AS 'MODULE_PATHNAME', 'snowflake_layout_info'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_layout() IS
 'the fields of this server''s snowflake IDs with their widths and capacities, the first and last '
 'time, and how many IDs a second they allow';
 
-CREATE FUNCTION snowflake_check(
-    OUT "check" text,
-    OUT status text,
-    OUT detail text)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'snowflake_check'
+CREATE FUNCTION snowflake_check(OUT "check" text, OUT status text, OUT detail text)
+RETURNS SETOF record AS 'MODULE_PATHNAME', 'snowflake_check'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 16;
-
 COMMENT ON FUNCTION snowflake_check() IS
 'what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning or error';
 
-CREATE FUNCTION snowflake_can_draw(
-    OUT can_draw boolean,
-    OUT reason text)
+CREATE FUNCTION snowflake_can_draw(OUT can_draw boolean, OUT reason text)
 AS 'MODULE_PATHNAME', 'snowflake_can_draw'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_can_draw() IS
 'can this server draw snowflake IDs now, and if not, why not; draws none, for health checks';
 
 CREATE FUNCTION snowflake_advance(id bigint)
-RETURNS timestamptz
-AS 'MODULE_PATHNAME', 'snowflake_advance'
+RETURNS timestamptz AS 'MODULE_PATHNAME', 'snowflake_advance'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_advance(bigint) IS
 'let all later snowflake IDs but backfilled ones be larger than an ID; returns their earliest time';
-
 REVOKE ALL ON FUNCTION snowflake_advance(bigint) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_accept_layout()
-RETURNS void
-AS 'MODULE_PATHNAME', 'snowflake_accept_layout'
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_accept_layout'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_accept_layout() IS
 'go on with the configured layout and epoch, though IDs were issued with others';
-
 REVOKE ALL ON FUNCTION snowflake_accept_layout() FROM PUBLIC;
 
 CREATE FUNCTION snowflake_confirm_node()
-RETURNS void
-AS 'MODULE_PATHNAME', 'snowflake_confirm_node'
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_confirm_node'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_confirm_node() IS
 'state that no other server draws IDs with the node number of this one, which was promoted';
-
 REVOKE ALL ON FUNCTION snowflake_confirm_node() FROM PUBLIC;
 
 CREATE FUNCTION snowflake_forget_registry()
-RETURNS void
-AS 'MODULE_PATHNAME', 'snowflake_forget_registry'
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_forget_registry'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_forget_registry() IS
 'accept a registry on an older timeline, or that knows less than before; call it only if the one '
 'used before is gone for good, else two registries give out the same numbers';
-
 REVOKE ALL ON FUNCTION snowflake_forget_registry() FROM PUBLIC;
 
 --

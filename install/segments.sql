@@ -4,18 +4,14 @@
 --
 
 CREATE FUNCTION snowflake_segment_nextval(tag text)
-RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_segment_nextval'
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_segment_nextval'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_segment_nextval(text) IS
 'draw the next number of a segment tag: short, dense, and unique over all servers of the registry';
 
 CREATE FUNCTION snowflake_segment_nextval(tag text, count integer)
-RETURNS SETOF bigint
-AS 'MODULE_PATHNAME', 'snowflake_segment_nextval_count'
+RETURNS SETOF bigint AS 'MODULE_PATHNAME', 'snowflake_segment_nextval_count'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-
 COMMENT ON FUNCTION snowflake_segment_nextval(text, integer) IS
 'draw some numbers of a segment tag, in ascending order';
 
@@ -25,47 +21,29 @@ REVOKE ALL ON FUNCTION snowflake_segment_nextval(text, integer) FROM PUBLIC;
 
 -- not undone by a rollback, and known to all servers of the registry
 CREATE FUNCTION snowflake_segment_create(
-    tag text,
-    start bigint DEFAULT 1,
-    step integer DEFAULT 1000,
-    delta integer DEFAULT 1,
-    remainder integer DEFAULT 0,
-    max_value bigint DEFAULT 9223372036854775807,
+    tag text, start bigint DEFAULT 1, step integer DEFAULT 1000, delta integer DEFAULT 1,
+    remainder integer DEFAULT 0, max_value bigint DEFAULT 9223372036854775807,
     description text DEFAULT NULL)
-RETURNS void
-AS 'MODULE_PATHNAME', 'snowflake_segment_create'
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_create'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint,
     text) IS
 'create a segment tag, whose numbers snowflake_segment_nextval() draws';
-
 REVOKE ALL ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint,
     text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segment_alter(
-    tag text,
-    step integer DEFAULT NULL,
-    max_value bigint DEFAULT NULL,
-    description text DEFAULT NULL,
-    start bigint DEFAULT NULL)
-RETURNS void
-AS 'MODULE_PATHNAME', 'snowflake_segment_alter'
+    tag text, step integer DEFAULT NULL, max_value bigint DEFAULT NULL,
+    description text DEFAULT NULL, start bigint DEFAULT NULL)
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_alter'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_segment_alter(text, integer, bigint, text, bigint) IS
 'change a segment tag, or where its next segment begins; a null argument changes nothing';
-
 REVOKE ALL ON FUNCTION snowflake_segment_alter(text, integer, bigint, text, bigint) FROM PUBLIC;
 
-CREATE FUNCTION snowflake_segment_drop(
-    tag text,
-    forget boolean DEFAULT false)
-RETURNS void
-AS 'MODULE_PATHNAME', 'snowflake_segment_drop'
+CREATE FUNCTION snowflake_segment_drop(tag text, forget boolean DEFAULT false)
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_drop'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
 COMMENT ON FUNCTION snowflake_segment_drop(text, boolean) IS
 'drop a segment tag; a later one of the same name goes on above its numbers, unless forgotten';
-
 REVOKE ALL ON FUNCTION snowflake_segment_drop(text, boolean) FROM PUBLIC;

@@ -5,12 +5,10 @@
 --
 
 CREATE SCHEMA snowflake_home;
-
 COMMENT ON SCHEMA snowflake_home IS
 'the durable mark of this server''s snowflake IDs, and what was backfilled; do not change';
 
 CREATE SEQUENCE snowflake_home.mark AS bigint MINVALUE 0 START 0;
-
 COMMENT ON SEQUENCE snowflake_home.mark IS
 'microseconds since 1970-01-01 UTC: all snowflake IDs issued so far have a time before';
 
@@ -21,7 +19,6 @@ CREATE TABLE snowflake_home.recorded (
     node integer,
     timeline bigint NOT NULL
 );
-
 COMMENT ON TABLE snowflake_home.recorded IS
 'the layout and epoch that this server''s snowflake IDs have, and the node number that it issues '
 'them as; NULL where it is leased or the layout has none; and the timeline on which it is known '
@@ -31,7 +28,6 @@ CREATE TABLE snowflake_home.backfill (
     stretch bigint PRIMARY KEY,
     used bigint NOT NULL
 );
-
 COMMENT ON TABLE snowflake_home.backfill IS
 'sequence numbers below "used" may be in IDs of snowflake_backfill(), in the time units of a '
 'stretch (2^22 units); -1 stands for any stretch';
@@ -50,7 +46,6 @@ CREATE TABLE snowflake_home.lease (
     changes bigint NOT NULL,
     renewals bigint NOT NULL
 );
-
 COMMENT ON TABLE snowflake_home.lease IS
 'the node number that this server has leased from the registry: until when, in microseconds of a '
 'clock that begins with the boot of the machine; IDs have times from the floor on and below the '
@@ -70,10 +65,8 @@ CREATE FUNCTION snowflake_home.discard()
 RETURNS trigger
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'snowflake_home_discard';
-
 COMMENT ON FUNCTION snowflake_home.discard() IS
 'trigger that discards what logical replication writes to a table, and refuses to truncate it';
-
 REVOKE ALL ON FUNCTION snowflake_home.discard() FROM PUBLIC;
 
 CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON snowflake_home.recorded

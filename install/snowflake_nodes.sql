@@ -58,7 +58,6 @@ CREATE TABLE snowflake_node_place (
     is_proved boolean NOT NULL DEFAULT false,
     loses_nothing boolean NOT NULL DEFAULT false
 );
-
 COMMENT ON TABLE snowflake_node_place IS
 'the place that this registry was last used in, how many changes it has made, and until when it '
 'gives out no node numbers because it came there from another or was started again';
@@ -85,7 +84,6 @@ CREATE TABLE snowflake_node_lease (
     -- was started, also when its clock was set back
     started_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);       -- renewals are HOT updates
-
 COMMENT ON TABLE snowflake_node_lease IS
 'one row for each node number ever given out: who holds or last held it; use snowflake_nodes';
 
@@ -113,7 +111,6 @@ CREATE TYPE snowflake_node_request AS (
     renewals bigint,
     wants_peers boolean
 );
-
 COMMENT ON TYPE snowflake_node_request IS 'what a server says when it asks for a node number';
 
 CREATE TYPE snowflake_node_answer AS (
@@ -132,7 +129,6 @@ CREATE TYPE snowflake_node_answer AS (
     refusal_detail text,
     refusal_hint text
 );
-
 COMMENT ON TYPE snowflake_node_answer IS 'what a server is told when it asks for a node number';
 
 -- System identifier, database, table, with a %s where the timeline goes.  A
@@ -142,8 +138,7 @@ COMMENT ON TYPE snowflake_node_answer IS 'what a server is told when it asks for
 -- constant in the plans of a session, which are its own: it reads a file, which
 -- would be a third of a renewal.
 CREATE FUNCTION snowflake_nodes_site()
-RETURNS text
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (SELECT concat_ws('/', c.system_identifier, '%s', d.oid,
@@ -151,29 +146,23 @@ BEGIN
             FROM pg_control_system() AS c, pg_database AS d
             WHERE d.datname = current_database());
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_site() IS
 'where this registry is, but for the timeline: of the session';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_site() FROM PUBLIC;
 
 -- A session can outlive a promotion, so the timeline is looked at each time.
 -- Fails on a standby, as all here does.  This one and the next three are SQL,
 -- so that they become part of what calls them.
 CREATE FUNCTION snowflake_nodes_here()
-RETURNS text
-LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURNS text LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN pg_catalog.format(snowflake_nodes_site(),
     pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8));
-
 COMMENT ON FUNCTION snowflake_nodes_here() IS
 'where this registry is: the same only in the same database on the same timeline';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_here() FROM PUBLIC;
 
 CREATE FUNCTION snowflake_nodes_fault(ask snowflake_node_request)
-RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE
+RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE
     WHEN pg_catalog.num_nulls(ask.token, ask.instance, ask.max_node, ask.lease_ttl, ask.mark,
                               ask.clock, ask.layout) > 0
@@ -194,24 +183,19 @@ RETURN CASE
     WHEN ask.seen < 0 OR ask.renewals < 0
     THEN 'seen and renewals must not be negative.'
 END;
-
 COMMENT ON FUNCTION snowflake_nodes_fault(snowflake_node_request) IS
 'what is wrong with the arguments of snowflake_lease_node; null when nothing is';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_fault(snowflake_node_request) FROM PUBLIC;
 
 -- Times as in marks.  Two constants are here too: IDs that a lease allows have
 -- times up to 10 s past its end, since no more is granted.  So what the registry
 -- forgot is below the end of a closing plus 10 s.
 CREATE FUNCTION snowflake_nodes_limit(until timestamptz)
-RETURNS bigint
-LANGUAGE sql STABLE PARALLEL SAFE
+RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE WHEN until = timestamptz '-infinity' THEN 0
             ELSE (extract(epoch FROM until + interval '10 s') * 1000000.0)::bigint END;
-
 COMMENT ON FUNCTION snowflake_nodes_limit(timestamptz) IS
 'the time, in microseconds since 1970, that IDs are below whose lease ends at the given time';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_limit(timestamptz) FROM PUBLIC;
 
 -- For the answer: the servers with live leases beside the one that asks, the
@@ -229,27 +213,22 @@ BEGIN ATOMIC
                    OR pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) > at))
     FROM snowflake_node_lease AS l;
 END;
-
 COMMENT ON FUNCTION snowflake_nodes_peers(timestamptz, uuid, integer) IS
 'what a server is told of the others';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_peers(timestamptz, uuid, integer) FROM PUBLIC;
 
 -- How long the registry closes: all leases that may have been given out are over
 -- by then.
 CREATE FUNCTION snowflake_nodes_longest(lease_ttl interval)
-RETURNS interval
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+RETURNS interval LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN greatest((SELECT max(l.lease_ttl) FROM @extschema@.snowflake_node_lease AS l),
                     least(snowflake_nodes_longest.lease_ttl, interval '1 day'),
                     interval '10 s');
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_longest(interval) IS
 'the longest of the given lease and of those on record';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_longest(interval) FROM PUBLIC;
 
 --
@@ -261,8 +240,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_longest(interval) FROM PUBLIC;
 --
 CREATE FUNCTION snowflake_nodes_arrive(
     at timestamptz, here text, started timestamptz, lease_ttl interval)
-RETURNS snowflake_node_place
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS snowflake_node_place LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     r @extschema@.snowflake_node_place;
@@ -306,17 +284,14 @@ BEGIN
         guarded_from = r.guarded_from, guarded_until = r.guarded_until, is_proved = r.is_proved;
     RETURN r;
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_arrive(timestamptz, text, timestamptz, interval) IS
 'closes the registry in another place, and puts it on its guard when it was started again';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_arrive(timestamptz, text, timestamptz, interval) FROM PUBLIC;
 
 -- The row of the server that asks: the token decides, or that of its start
 -- before, as the same instance.
 CREATE FUNCTION snowflake_nodes_own(ask snowflake_node_request)
-RETURNS snowflake_node_lease
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+RETURNS snowflake_node_lease LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     l @extschema@.snowflake_node_lease;
@@ -328,10 +303,8 @@ BEGIN
     END IF;
     RETURN l;
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_own(snowflake_node_request) IS
 'the lease of the server that asks, if it has one';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_own(snowflake_node_request) FROM PUBLIC;
 
 --
@@ -349,8 +322,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_own(snowflake_node_request) FROM PUBLIC;
 --
 CREATE FUNCTION snowflake_nodes_compare(
     at timestamptz, ask snowflake_node_request, r snowflake_node_place)
-RETURNS snowflake_node_place
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS snowflake_node_place LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     l @extschema@.snowflake_node_lease := @extschema@.snowflake_nodes_own(ask);
@@ -380,26 +352,21 @@ BEGIN
         is_proved = r.is_proved;
     RETURN r;
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request,
     snowflake_node_place) IS
 'closes the registry when a server has seen more, and ends its guard when it has lost nothing';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_request,
     snowflake_node_place) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_nodes_awaited(r snowflake_node_place)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS l
                    WHERE l.started_at <> r.started_at AND l.expires_at >= r.guarded_from);
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_awaited(snowflake_node_place) IS
 'whether a lease was not renewed since the registry was started that ran then, by the record';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_awaited(snowflake_node_place) FROM PUBLIC;
 
 --
@@ -414,8 +381,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_awaited(snowflake_node_place) FROM PUBLIC
 --
 CREATE FUNCTION snowflake_nodes_renew(
     at timestamptz, ask snowflake_node_request, r snowflake_node_place, is_locked boolean)
-RETURNS snowflake_node_lease
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS snowflake_node_lease LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     own @extschema@.snowflake_node_lease := @extschema@.snowflake_nodes_own(ask);
@@ -459,11 +425,9 @@ BEGIN
     RETURNING o.* INTO l;
     RETURN l;
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request,
     snowflake_node_place, boolean) IS
 'renews the lease of the server that asks';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request,
     snowflake_node_place, boolean) FROM PUBLIC;
 
@@ -476,8 +440,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request
 --
 CREATE FUNCTION snowflake_nodes_claim(
     at timestamptz, ask snowflake_node_request, r snowflake_node_place)
-RETURNS snowflake_node_lease
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS snowflake_node_lease LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     l @extschema@.snowflake_node_lease;
@@ -529,11 +492,9 @@ BEGIN
     END IF;
     RETURN l;
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request,
     snowflake_node_place) IS
 'gives a node number to the server that asks';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request,
     snowflake_node_place) FROM PUBLIC;
 
@@ -541,8 +502,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request
 -- or all.
 CREATE FUNCTION snowflake_nodes_holders(
     at timestamptz, ask snowflake_node_request, strangers boolean)
-RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (SELECT format('The holders are %s%s.',
@@ -556,22 +516,15 @@ BEGIN
                   WHERE CASE WHEN strangers THEN l.layout <> ask.layout AND l.expires_at >= at
                              ELSE l.node <= ask.max_node END) AS h);
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_request, boolean) IS
 'the servers that have the node numbers, for a message';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_request, boolean)
     FROM PUBLIC;
 
 -- Why a server got nothing.
 CREATE FUNCTION snowflake_nodes_refuse(
-    at timestamptz,
-    ask snowflake_node_request,
-    r snowflake_node_place,
-    OUT refusal text,
-    OUT refusal_passes boolean,
-    OUT refusal_detail text,
-    OUT refusal_hint text)
+    at timestamptz, ask snowflake_node_request, r snowflake_node_place, OUT refusal text,
+    OUT refusal_passes boolean, OUT refusal_detail text, OUT refusal_hint text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -646,11 +599,9 @@ BEGIN
         'The other request was by the holder of the free node number, or by this server itself.';
     refusal_hint := 'Ask again.';
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request,
     snowflake_node_place) IS
 'why a server was given no node number';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request,
     snowflake_node_place) FROM PUBLIC;
 
@@ -661,8 +612,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_reques
 --
 CREATE FUNCTION snowflake_nodes_serve(
     at timestamptz, here text, started timestamptz, ask snowflake_node_request)
-RETURNS snowflake_node_answer
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS snowflake_node_answer LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     r @extschema@.snowflake_node_place;
@@ -705,10 +655,8 @@ BEGIN
     END IF;
     RETURN a;
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request) IS
 'what snowflake_lease_node does, at a time and in a place';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request)
     FROM PUBLIC;
 
@@ -763,23 +711,10 @@ REVOKE ALL ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, sno
 -- that is REPEATABLE READ it does not, and ends with a serialization failure.)
 --
 CREATE FUNCTION snowflake_lease_node(
-    token uuid,
-    held integer,
-    held_token uuid,
-    remaining interval,
-    instance text,
-    max_node integer,
-    lease_ttl interval,
-    mark bigint,
-    clock timestamptz,
-    clock_offset interval,
-    layout text,
-    host text,
-    port integer,
-    system_identifier bigint,
-    seen bigint DEFAULT NULL,
-    renewals bigint DEFAULT NULL,
-    wants_peers boolean DEFAULT false)
+    token uuid, held integer, held_token uuid, remaining interval, instance text, max_node integer,
+    lease_ttl interval, mark bigint, clock timestamptz, clock_offset interval, layout text,
+    host text, port integer, system_identifier bigint, seen bigint DEFAULT NULL,
+    renewals bigint DEFAULT NULL, wants_peers boolean DEFAULT false)
 RETURNS snowflake_node_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- planning would cost more than all else
@@ -841,11 +776,9 @@ BEGIN
     END IF;
     RETURN a;
 END $$;
-
 COMMENT ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval,
     bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint, boolean) IS
 'called by a server to renew the lease of its node number, or to claim one';
-
 REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text, integer, interval,
     bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint,
     boolean) FROM PUBLIC;
@@ -853,8 +786,7 @@ REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text,
 -- For where the registry was promoted and has lost nothing, as only
 -- synchronous standbys are promoted: it need not close.
 CREATE FUNCTION snowflake_nodes_open(at timestamptz, here text, started timestamptz, always boolean)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     r @extschema@.snowflake_node_place :=
@@ -867,15 +799,12 @@ BEGIN
         loses_nothing = coalesce(always, p.loses_nothing);
     RETURN r.closed_until > at OR r.guarded_until > at;
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_open(timestamptz, text, timestamptz, boolean) IS
 'what snowflake_open_nodes does, at a time and in a place';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_open(timestamptz, text, timestamptz, boolean) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_open_nodes(always boolean DEFAULT NULL)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- what is told counts once it is committed, so that has to be durable
@@ -885,13 +814,11 @@ BEGIN
     RETURN @extschema@.snowflake_nodes_open(statement_timestamp(),
         @extschema@.snowflake_nodes_here(), pg_postmaster_start_time(), always);
 END $$;
-
 COMMENT ON FUNCTION snowflake_open_nodes(boolean) IS
 'after a promotion or a restart that has lost no transaction: give out node numbers at once; with '
 'true, also do not close after promotions to come, with false do; if a lease was lost after all, '
 'two servers can get the same number and issue the same IDs; false when the registry was open '
 'already';
-
 REVOKE ALL ON FUNCTION snowflake_open_nodes(boolean) FROM PUBLIC;
 
 -- A server that still runs learns of it when it renews next, within seconds,
@@ -899,8 +826,7 @@ REVOKE ALL ON FUNCTION snowflake_open_nodes(boolean) FROM PUBLIC;
 -- reach this registry, it may issue up to its mark.  So that stays, but when
 -- the caller knows better.
 CREATE FUNCTION snowflake_nodes_release(at timestamptz, node integer, issued_until timestamptz)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM FROM @extschema@.snowflake_node_place AS p FOR UPDATE;
@@ -919,15 +845,11 @@ BEGIN
     SET changes = least(p.changes, 9223372036854775806) + 1;
     RETURN true;
 END $$;
-
 COMMENT ON FUNCTION snowflake_nodes_release(timestamptz, integer, timestamptz) IS
 'what snowflake_release_node does, at a time';
-
 REVOKE ALL ON FUNCTION snowflake_nodes_release(timestamptz, integer, timestamptz) FROM PUBLIC;
 
-CREATE FUNCTION snowflake_release_node(
-    node integer,
-    issued_until timestamptz DEFAULT 'infinity')
+CREATE FUNCTION snowflake_release_node(node integer, issued_until timestamptz DEFAULT 'infinity')
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -938,11 +860,9 @@ BEGIN
     END IF;
     RETURN @extschema@.snowflake_nodes_release(statement_timestamp(), node, issued_until);
 END $$;
-
 COMMENT ON FUNCTION snowflake_release_node(integer, timestamptz) IS
 'end the lease of a node number; it is free when the time that its IDs may have is past, which is '
 'issued_until if the caller knows that they are not later; false when the number is not leased';
-
 REVOKE ALL ON FUNCTION snowflake_release_node(integer, timestamptz) FROM PUBLIC;
 
 -- To be seen by those who may see pg_stat_replication in full.
@@ -956,11 +876,9 @@ CREATE VIEW snowflake_nodes AS
            m.issues_until, greatest(l.expires_at, m.issues_until) AS free_from
     FROM snowflake_node_lease AS l,
          pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) AS m (issues_until);
-
 COMMENT ON VIEW snowflake_nodes IS
 'one row for each node number that this registry has given out: to which server, since when, until '
 'when, and how far the clock of that server is from the one here';
-
 COMMENT ON COLUMN snowflake_nodes.node IS 'node number';
 COMMENT ON COLUMN snowflake_nodes.state IS
 'live; expired: the lease has run out; released: by snowflake_release_node()';
@@ -998,10 +916,8 @@ CREATE VIEW snowflake_node_counts AS
                   ORDER BY l.renewed_at DESC, l.node LIMIT 1)) AS t (total)
     LEFT JOIN snowflake_nodes AS n ON true
     GROUP BY t.total;
-
 COMMENT ON VIEW snowflake_node_counts IS
 'one row: how many node numbers there are, are held, and are free';
-
 COMMENT ON COLUMN snowflake_node_counts.total IS
 'node numbers that there are, in the layout of the server that renewed last; null before the first';
 COMMENT ON COLUMN snowflake_node_counts.live IS 'numbers whose lease runs';

@@ -65,7 +65,6 @@ CREATE TABLE snowflake_segment_tag (
     CONSTRAINT snowflake_segment_tag_delta_check CHECK (delta BETWEEN 1 AND step),
     CONSTRAINT snowflake_segment_tag_remainder_check CHECK (remainder >= 0 AND remainder < delta)
 );
-
 COMMENT ON TABLE snowflake_segment_tag IS
 'one row for each tag, also for those dropped: the highest number given to any server, and how the '
 'next are given; use the view snowflake_segments';
@@ -78,7 +77,6 @@ CREATE TABLE snowflake_segment_kept (
     kept_at timestamptz NOT NULL,
     PRIMARY KEY (incarnation, holder, first)
 );
-
 COMMENT ON TABLE snowflake_segment_kept IS
 'numbers of segments that were unused when servers were shut down, for their next start';
 
@@ -94,7 +92,6 @@ CREATE TABLE snowflake_segment_place (
     is_proved boolean NOT NULL DEFAULT false,
     loses_nothing boolean NOT NULL DEFAULT false
 );
-
 COMMENT ON TABLE snowflake_segment_place IS
 'the place that the segments were last given out in, and until when none are because they came '
 'there from another or were started again; that is for the time "hold"';
@@ -111,7 +108,6 @@ CREATE TABLE snowflake_segment_server (
     -- was started, also when its clock was set back
     started_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);       -- reports are HOT updates
-
 COMMENT ON TABLE snowflake_segment_server IS
 'one row for each start of a server that has reported lately: what it was told of that shows '
 'whether the registry has lost something since';
@@ -137,7 +133,6 @@ CREATE TYPE snowflake_segment_request AS (
     reports bigint,
     place text
 );
-
 COMMENT ON TYPE snowflake_segment_request IS
 'what a server says when it reports, and asks for segments';
 
@@ -156,14 +151,12 @@ CREATE TYPE snowflake_segment_answer AS (
     place text,
     reports bigint
 );
-
 COMMENT ON TYPE snowflake_segment_answer IS 'what a server is told of a tag';
 
 -- System identifier, timeline, database, table.  Fails on a standby, as all
 -- here does.
 CREATE FUNCTION snowflake_segments_here()
-RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (SELECT concat_ws('/', c.system_identifier,
@@ -172,30 +165,24 @@ BEGIN
             FROM pg_control_system() AS c, pg_database AS d
             WHERE d.datname = current_database());
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_here() IS
 'where these segments are: the same only in the same database on the same timeline';
-
 REVOKE ALL ON FUNCTION snowflake_segments_here() FROM PUBLIC;
 
 -- What servers are told: a place, and when it was last closed, or was on a guard
 -- that ran out.  So they notice each time after which others may have their
 -- numbers.  This one is SQL, so that it becomes part of what calls it.
 CREATE FUNCTION snowflake_segments_stay(here text, closed_until timestamptz)
-RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE
+RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 RETURN pg_catalog.concat_ws('/', here,
     CASE WHEN closed_until = timestamptz '-infinity' THEN 0
          ELSE (extract(epoch FROM closed_until) * 1000000.0)::bigint END);
-
 COMMENT ON FUNCTION snowflake_segments_stay(text, timestamptz) IS
 'where these segments are, and since when: another one after each closing';
-
 REVOKE ALL ON FUNCTION snowflake_segments_stay(text, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segments_valid(ask snowflake_segment_request)
-RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN coalesce(cardinality(ask.tags) = cardinality(ask.incarnations)
@@ -207,17 +194,14 @@ BEGIN
         AND coalesce(ask.reports, 0) >= 0
         AND ask.hold BETWEEN interval '0' AND interval '1000 years', false);
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_valid(snowflake_segment_request) IS
 'whether the arguments of snowflake_take_segments are in their bounds';
-
 REVOKE ALL ON FUNCTION snowflake_segments_valid(snowflake_segment_request) FROM PUBLIC;
 
 -- Where nothing is noted, nothing was given out yet, or somebody has deleted the
 -- note: then that is another place, too.
 CREATE FUNCTION snowflake_segments_note(here text, started timestamptz)
-RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO @extschema@.snowflake_segment_place (place, hold, closed_until, started_at)
@@ -227,10 +211,8 @@ BEGIN
     WHERE NOT EXISTS (SELECT FROM @extschema@.snowflake_segment_place)
     ON CONFLICT DO NOTHING;
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_note(text, timestamptz) IS
 'notes where these segments are when nothing is noted';
-
 REVOKE ALL ON FUNCTION snowflake_segments_note(text, timestamptz) FROM PUBLIC;
 
 --
@@ -248,13 +230,8 @@ REVOKE ALL ON FUNCTION snowflake_segments_note(text, timestamptz) FROM PUBLIC;
 -- Where closed_until has grown, the caller deletes what was kept.
 --
 CREATE FUNCTION snowflake_segments_arrive(
-    at timestamptz,
-    here text,
-    started timestamptz,
-    hold interval,
-    r snowflake_segment_place)
-RETURNS snowflake_segment_place
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+    at timestamptz, here text, started timestamptz, hold interval, r snowflake_segment_place)
+RETURNS snowflake_segment_place LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     until timestamptz;
@@ -300,11 +277,9 @@ BEGIN
         guarded_from = r.guarded_from, guarded_until = r.guarded_until, is_proved = r.is_proved;
     RETURN r;
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_arrive(timestamptz, text, timestamptz, interval,
     snowflake_segment_place) IS
 'closes the registry in another place, and puts it on its guard when it was started again';
-
 REVOKE ALL ON FUNCTION snowflake_segments_arrive(timestamptz, text, timestamptz, interval,
     snowflake_segment_place) FROM PUBLIC;
 
@@ -324,13 +299,9 @@ REVOKE ALL ON FUNCTION snowflake_segments_arrive(timestamptz, text, timestamptz,
 -- then the guard lasts for its full time.
 --
 CREATE FUNCTION snowflake_segments_compare(
-    at timestamptz,
-    ask snowflake_segment_request,
-    own snowflake_segment_server,
-    is_ahead boolean,
+    at timestamptz, ask snowflake_segment_request, own snowflake_segment_server, is_ahead boolean,
     r snowflake_segment_place)
-RETURNS snowflake_segment_place
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS snowflake_segment_place LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     is_proof boolean := coalesce(
@@ -362,11 +333,9 @@ BEGIN
     SET closed_until = r.closed_until, guarded_until = r.guarded_until, is_proved = r.is_proved;
     RETURN r;
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_compare(timestamptz, snowflake_segment_request,
     snowflake_segment_server, boolean, snowflake_segment_place) IS
 'closes the registry when a server was told more, and ends its guard when it has lost nothing';
-
 REVOKE ALL ON FUNCTION snowflake_segments_compare(timestamptz, snowflake_segment_request,
     snowflake_segment_server, boolean, snowflake_segment_place) FROM PUBLIC;
 
@@ -374,18 +343,15 @@ REVOKE ALL ON FUNCTION snowflake_segments_compare(timestamptz, snowflake_segment
 -- written that is a twentieth of that after the last.  "except" is the one that
 -- reports now.
 CREATE FUNCTION snowflake_segments_awaited(r snowflake_segment_place, except_of uuid)
-RETURNS boolean
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM @extschema@.snowflake_segment_server AS s
                    WHERE s.started_at <> r.started_at AND s.reporter IS DISTINCT FROM except_of
                      AND s.reported_at + s.hold + s.hold / 20 >= r.guarded_from);
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_awaited(snowflake_segment_place, uuid) IS
 'whether a server that may have numbers has not reported since the registry was started';
-
 REVOKE ALL ON FUNCTION snowflake_segments_awaited(snowflake_segment_place, uuid) FROM PUBLIC;
 
 -- Write the server's row, if that is due: "takes" is whether it is given numbers
@@ -397,13 +363,9 @@ REVOKE ALL ON FUNCTION snowflake_segments_awaited(snowflake_segment_place, uuid)
 -- may have been told more; and what it is told now would prove nothing, if the
 -- registry was started once more.
 CREATE FUNCTION snowflake_segments_report(
-    at timestamptz,
-    ask snowflake_segment_request,
-    own snowflake_segment_server,
-    takes boolean,
+    at timestamptz, ask snowflake_segment_request, own snowflake_segment_server, takes boolean,
     r snowflake_segment_place)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS bigint LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF ask.reports IS NULL AND r.guarded_until > at THEN
@@ -435,11 +397,9 @@ BEGIN
     RETURNING s.* INTO own;
     RETURN own.reports;
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_request,
     snowflake_segment_server, boolean, snowflake_segment_place) IS
 'writes down that a server has reported, when that is due';
-
 REVOKE ALL ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_request,
     snowflake_segment_server, boolean, snowflake_segment_place) FROM PUBLIC;
 
@@ -448,10 +408,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_
 -- record, or more than is kept for it, "wanted" others of which it can be given
 -- something.
 CREATE FUNCTION snowflake_segments_due(
-    ask snowflake_segment_request,
-    OUT is_ahead boolean,
-    OUT told integer[],
-    OUT wanted integer[])
+    ask snowflake_segment_request, OUT is_ahead boolean, OUT told integer[], OUT wanted integer[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -478,21 +435,15 @@ BEGIN
               SELECT CASE WHEN a.incarnation = s.incarnation THEN a.seen ELSE 0 END) AS w (known)
           OFFSET 0) AS c;
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_due(snowflake_segment_request) IS
 'which tags snowflake_take_segments has to change';
-
 REVOKE ALL ON FUNCTION snowflake_segments_due(snowflake_segment_request) FROM PUBLIC;
 
 -- Write down what the server has seen of tag number "n" of its request, and give
 -- it numbers, if it wants some and "is_open": the lowest rest that is kept for
 -- it, else new ones.
 CREATE FUNCTION snowflake_segments_give(
-    at timestamptz,
-    ask snowflake_segment_request,
-    n integer,
-    is_open boolean,
-    OUT first bigint,
+    at timestamptz, ask snowflake_segment_request, n integer, is_open boolean, OUT first bigint,
     OUT last bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -545,11 +496,9 @@ BEGIN
         WHERE s.tag = t.tag;
     END IF;
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_request, integer,
     boolean) IS
 'gives a server numbers of a tag';
-
 REVOKE ALL ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_request, integer,
     boolean) FROM PUBLIC;
 
@@ -624,11 +573,9 @@ BEGIN
     LEFT JOIN @extschema@.snowflake_segment_tag AS s ON s.tag = a.tag AND s.dropped_at IS NULL
     ORDER BY a.n;
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
     snowflake_segment_request) IS
 'what snowflake_take_segments does, at a time and in a place';
-
 REVOKE ALL ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
     snowflake_segment_request) FROM PUBLIC;
 
@@ -675,15 +622,8 @@ REVOKE ALL ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 --   reports       how many reports of the server were written down
 --
 CREATE FUNCTION snowflake_take_segments(
-    tags text[],
-    incarnations uuid[],
-    seen bigint[],
-    lengths bigint[],
-    holder text,
-    hold interval,
-    reporter uuid DEFAULT NULL,
-    reports bigint DEFAULT NULL,
-    place text DEFAULT NULL)
+    tags text[], incarnations uuid[], seen bigint[], lengths bigint[], holder text, hold interval,
+    reporter uuid DEFAULT NULL, reports bigint DEFAULT NULL, place text DEFAULT NULL)
 RETURNS SETOF snowflake_segment_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- planning would cost more than all else
@@ -700,26 +640,16 @@ BEGIN
         ROW(tags, incarnations, seen, lengths, holder, hold, reporter, reports,
             place)::@extschema@.snowflake_segment_request) AS a;
 END $$;
-
 COMMENT ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], text, interval,
     uuid, bigint, text) IS
 'called by a server to report what it has of tags, and to take segments of them';
-
 REVOKE ALL ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], text, interval,
     uuid, bigint, text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segments_keep(
-    at timestamptz,
-    here text,
-    started timestamptz,
-    holder text,
-    hold interval,
-    incarnations uuid[],
-    firsts bigint[],
-    lasts bigint[],
-    place text)
-RETURNS integer
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+    at timestamptz, here text, started timestamptz, holder text, hold interval, incarnations uuid[],
+    firsts bigint[], lasts bigint[], place text)
+RETURNS integer LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     before @extschema@.snowflake_segment_place;
@@ -762,11 +692,9 @@ BEGIN
     END IF;
     RETURN coalesce(kept, 0);
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, text, interval, uuid[],
     bigint[], bigint[], text) IS
 'what snowflake_keep_segments does, at a time and in a place';
-
 REVOKE ALL ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, text, interval,
     uuid[], bigint[], bigint[], text) FROM PUBLIC;
 
@@ -780,14 +708,8 @@ REVOKE ALL ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, t
 -- another one by now, or was closed meanwhile: others may have been given them.
 --
 CREATE FUNCTION snowflake_keep_segments(
-    holder text,
-    hold interval,
-    incarnations uuid[],
-    firsts bigint[],
-    lasts bigint[],
-    place text)
-RETURNS integer
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    holder text, hold interval, incarnations uuid[], firsts bigint[], lasts bigint[], place text)
+RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- what is told counts once it is committed, so that has to be durable
@@ -798,10 +720,8 @@ BEGIN
         statement_timestamp(), @extschema@.snowflake_segments_here(), pg_postmaster_start_time(),
         holder, hold, incarnations, firsts, lasts, place);
 END $$;
-
 COMMENT ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text) IS
 'called by a server that is shut down, to keep its unused numbers for its next start';
-
 REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text)
     FROM PUBLIC;
 
@@ -809,8 +729,7 @@ REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[],
 -- standbys are promoted: it need not close.  What was kept stays.
 CREATE FUNCTION snowflake_segments_open(
     at timestamptz, here text, started timestamptz, always boolean)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     r @extschema@.snowflake_segment_place :=
@@ -822,15 +741,12 @@ BEGIN
         loses_nothing = coalesce(always, p.loses_nothing);
     RETURN r.closed_until > at OR r.guarded_until > at;
 END $$;
-
 COMMENT ON FUNCTION snowflake_segments_open(timestamptz, text, timestamptz, boolean) IS
 'what snowflake_open_segments does, at a time and in a place';
-
 REVOKE ALL ON FUNCTION snowflake_segments_open(timestamptz, text, timestamptz, boolean) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_open_segments(always boolean DEFAULT NULL)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- what is told counts once it is committed, so that has to be durable
@@ -840,12 +756,10 @@ BEGIN
     RETURN @extschema@.snowflake_segments_open(statement_timestamp(),
         @extschema@.snowflake_segments_here(), pg_postmaster_start_time(), always);
 END $$;
-
 COMMENT ON FUNCTION snowflake_open_segments(boolean) IS
 'after a promotion or a restart that has lost no transaction: give out segments at once; with '
 'true, also do not close after promotions to come, with false do; if a segment was lost after all, '
 'two servers can give out the same numbers; false when the registry was open already';
-
 REVOKE ALL ON FUNCTION snowflake_open_segments(boolean) FROM PUBLIC;
 
 --
@@ -870,15 +784,8 @@ REVOKE ALL ON FUNCTION snowflake_open_segments(boolean) FROM PUBLIC;
 -- noted now: if the first segments given out are lost, their tag shows that.
 --
 CREATE FUNCTION snowflake_create_tag(
-    tag text,
-    start bigint,
-    step integer,
-    delta integer,
-    remainder integer,
-    max_value bigint,
-    description text,
-    OUT made boolean,
-    OUT max_id bigint)
+    tag text, start bigint, step integer, delta integer, remainder integer, max_value bigint,
+    description text, OUT made boolean, OUT max_id bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -899,10 +806,8 @@ BEGIN
     RETURNING s.max_id INTO max_id;
     made := FOUND;
 END $$;
-
 COMMENT ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text) IS
 'called by a server for snowflake_segment_create(): make a tag, of which segments are given out';
-
 REVOKE ALL ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text)
     FROM PUBLIC;
 
@@ -921,15 +826,8 @@ REVOKE ALL ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, inte
 --   max_id, delta  as they are now
 --
 CREATE FUNCTION snowflake_alter_tag(
-    tag text,
-    start bigint,
-    step integer,
-    max_value bigint,
-    description text,
-    OUT known boolean,
-    OUT changed boolean,
-    OUT max_id bigint,
-    OUT delta integer)
+    tag text, start bigint, step integer, max_value bigint, description text, OUT known boolean,
+    OUT changed boolean, OUT max_id bigint, OUT delta integer)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -958,11 +856,9 @@ BEGIN
     max_id := t.max_id;
     delta := t.delta;
 END $$;
-
 COMMENT ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) IS
 'called by a server for snowflake_segment_alter(): change where the next segment of a tag begins, '
 'its step, its end, or its description';
-
 REVOKE ALL ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) FROM PUBLIC;
 
 -- Servers that have numbers of the tag learn of it when they report next, and
@@ -970,10 +866,7 @@ REVOKE ALL ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) 
 -- goes on above them.  With "forget" also the row goes, and what was dropped
 -- before: then a new tag may begin anywhere.  False when there is nothing to
 -- remove.
-CREATE FUNCTION snowflake_drop_tag(
-    tag text,
-    forget boolean,
-    OUT removed boolean)
+CREATE FUNCTION snowflake_drop_tag(tag text, forget boolean, OUT removed boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -995,11 +888,9 @@ BEGIN
         WHERE s.tag = t.tag;
     END IF;
 END $$;
-
 COMMENT ON FUNCTION snowflake_drop_tag(text, boolean) IS
 'called by a server for snowflake_segment_drop(): drop a tag, and with true also forget which of '
 'its numbers were given out; false when there is none';
-
 REVOKE ALL ON FUNCTION snowflake_drop_tag(text, boolean) FROM PUBLIC;
 
 CREATE VIEW snowflake_segments AS
@@ -1008,11 +899,9 @@ CREATE VIEW snowflake_segments AS
            s.fetches, s.fetched_at, s.created_at, s.description
     FROM snowflake_segment_tag AS s
     WHERE s.dropped_at IS NULL;
-
 COMMENT ON VIEW snowflake_segments IS
 'one row for each tag: the highest number given to any server, how segments are given out, and '
 'which share of all its numbers that is';
-
 COMMENT ON COLUMN snowflake_segments.tag IS 'name of the tag';
 COMMENT ON COLUMN snowflake_segments.max_id IS 'highest number given to any server';
 COMMENT ON COLUMN snowflake_segments.step IS 'how many numbers a segment spans at least';

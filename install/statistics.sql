@@ -3,55 +3,26 @@
 --
 
 CREATE FUNCTION pg_stat_get_snowflake(
-    OUT node integer,
-    OUT lease_end timestamptz,
-    OUT registry_offset interval,
-    OUT layout text,
-    OUT epoch timestamptz,
-    OUT clock text,
-    OUT clock_ts timestamptz,
-    OUT wall_ts timestamptz,
-    OUT drift interval,
-    OUT drift_max interval,
-    OUT last_ts timestamptz,
-    OUT issued bigint,
-    OUT backfilled bigint,
-    OUT hops bigint,
-    OUT waits bigint,
-    OUT wait_time double precision,
-    OUT mark_waits bigint,
-    OUT mark_wait_time double precision,
-    OUT clock_waits bigint,
-    OUT clock_wait_time double precision,
-    OUT unit_waits bigint,
-    OUT unit_wait_time double precision,
-    OUT node_waits bigint,
-    OUT node_wait_time double precision,
-    OUT timeouts bigint,
-    OUT clock_regressions bigint,
-    OUT clock_regression_max interval,
-    OUT clock_jumps bigint,
-    OUT clock_jump_max interval,
-    OUT reserved_until timestamptz,
-    OUT backends integer,
-    OUT slots_used integer,
-    OUT mark_writer_pid integer,
-    OUT last_error text,
-    OUT last_error_ts timestamptz,
-    OUT lifetime_end timestamptz,
-    OUT stats_reset timestamptz)
+    OUT node integer, OUT lease_end timestamptz, OUT registry_offset interval, OUT layout text,
+    OUT epoch timestamptz, OUT clock text, OUT clock_ts timestamptz, OUT wall_ts timestamptz,
+    OUT drift interval, OUT drift_max interval, OUT last_ts timestamptz, OUT issued bigint,
+    OUT backfilled bigint, OUT hops bigint, OUT waits bigint, OUT wait_time double precision,
+    OUT mark_waits bigint, OUT mark_wait_time double precision, OUT clock_waits bigint,
+    OUT clock_wait_time double precision, OUT unit_waits bigint,
+    OUT unit_wait_time double precision, OUT node_waits bigint, OUT node_wait_time double precision,
+    OUT timeouts bigint, OUT clock_regressions bigint, OUT clock_regression_max interval,
+    OUT clock_jumps bigint, OUT clock_jump_max interval, OUT reserved_until timestamptz,
+    OUT backends integer, OUT slots_used integer, OUT mark_writer_pid integer, OUT last_error text,
+    OUT last_error_ts timestamptz, OUT lifetime_end timestamptz, OUT stats_reset timestamptz)
 AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
-
 COMMENT ON FUNCTION pg_stat_get_snowflake() IS
 'statistics: the generator; use the view pg_stat_snowflake';
 
 CREATE VIEW pg_stat_snowflake AS
     SELECT * FROM pg_stat_get_snowflake();
-
 COMMENT ON VIEW pg_stat_snowflake IS
 'one row: what IDs are made of, their clock, how many were drawn, and what that waited for';
-
 COMMENT ON COLUMN pg_stat_snowflake.node IS 'node number of this server; null when it has none';
 COMMENT ON COLUMN pg_stat_snowflake.lease_end IS
 'with a leased node number: when the lease runs out unless it is renewed';
@@ -116,25 +87,17 @@ COMMENT ON COLUMN pg_stat_snowflake.stats_reset IS
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
 
 CREATE FUNCTION pg_stat_get_snowflake_slots(
-    OUT worker integer,
-    OUT backends integer,
-    OUT pids integer[],
-    OUT last_ts timestamptz,
-    OUT last_id bigint,
-    OUT issued bigint)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake_slots'
+    OUT worker integer, OUT backends integer, OUT pids integer[], OUT last_ts timestamptz,
+    OUT last_id bigint, OUT issued bigint)
+RETURNS SETOF record AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake_slots'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 32;
-
 COMMENT ON FUNCTION pg_stat_get_snowflake_slots() IS
 'statistics: the worker slots; use the view pg_stat_snowflake_slots';
 
 CREATE VIEW pg_stat_snowflake_slots AS
     SELECT * FROM pg_stat_get_snowflake_slots();
-
 COMMENT ON VIEW pg_stat_snowflake_slots IS
 'one row for each worker slot: its processes, the last ID drawn from it, and how many were';
-
 COMMENT ON COLUMN pg_stat_snowflake_slots.worker IS 'worker number of the slot';
 COMMENT ON COLUMN pg_stat_snowflake_slots.backends IS
 'number of sessions that were given this slot for when they are busy; all draw from worker 0';
@@ -149,51 +112,29 @@ COMMENT ON COLUMN pg_stat_snowflake_slots.issued IS
 GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;
 
 CREATE FUNCTION pg_stat_snowflake_reset()
-RETURNS void
-AS 'MODULE_PATHNAME', 'pg_stat_snowflake_reset'
+RETURNS void AS 'MODULE_PATHNAME', 'pg_stat_snowflake_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
-
 COMMENT ON FUNCTION pg_stat_snowflake_reset() IS
 'statistics: let all counters of pg_stat_snowflake and pg_stat_snowflake_slots begin anew';
-
 REVOKE ALL ON FUNCTION pg_stat_snowflake_reset() FROM PUBLIC;
 
 CREATE FUNCTION pg_stat_get_snowflake_segments(
-    OUT tag text,
-    OUT state text,
-    OUT step bigint,
-    OUT min_step integer,
-    OUT delta integer,
-    OUT remainder integer,
-    OUT max_value bigint,
-    OUT first bigint,
-    OUT last bigint,
-    OUT used bigint,
-    OUT unused bigint,
-    OUT next_first bigint,
-    OUT next_last bigint,
-    OUT issued bigint,
-    OUT fetches bigint,
-    OUT waits bigint,
-    OUT wait_time double precision,
-    OUT last_fetch_ts timestamptz,
-    OUT last_fetch_time double precision,
-    OUT last_error text,
+    OUT tag text, OUT state text, OUT step bigint, OUT min_step integer, OUT delta integer,
+    OUT remainder integer, OUT max_value bigint, OUT first bigint, OUT last bigint, OUT used bigint,
+    OUT unused bigint, OUT next_first bigint, OUT next_last bigint, OUT issued bigint,
+    OUT fetches bigint, OUT waits bigint, OUT wait_time double precision,
+    OUT last_fetch_ts timestamptz, OUT last_fetch_time double precision, OUT last_error text,
     OUT last_error_ts timestamptz)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake_segments'
+RETURNS SETOF record AS 'MODULE_PATHNAME', 'pg_stat_get_snowflake_segments'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 20;
-
 COMMENT ON FUNCTION pg_stat_get_snowflake_segments() IS
 'statistics: the segments of numbers; use the view pg_stat_snowflake_segments';
 
 CREATE VIEW pg_stat_snowflake_segments AS
     SELECT * FROM pg_stat_get_snowflake_segments();
-
 COMMENT ON VIEW pg_stat_snowflake_segments IS
 'one row for each segment tag that this server has drawn numbers of: its two buffers, how large '
 'the next segment will be, and how fetching went';
-
 COMMENT ON COLUMN pg_stat_snowflake_segments.tag IS 'name of the tag';
 COMMENT ON COLUMN pg_stat_snowflake_segments.state IS
 'asked: no answer of the registry yet; open; ended: all numbers of the tag are given to servers';
