@@ -150,10 +150,11 @@ run_tap() {
 	# Servers are killed, and not all are started again: what they share stays in
 	# their data directories.
 	echo "dynamic_shared_memory_type = mmap" | as_user tee "$files.conf" >/dev/null
-	# what new servers are a copy of; see t/lib/SnowflakeTest.pm
+	# what new servers are a copy of; see t/lib/SnowflakeTest.pm.  With the locale
+	# that PostgreSQL::Test::Utils gives to initdb.
 	as_user rm -rf "$files-template"
-	as_user "$bin/initdb" -D "$files-template" -U snowflake_tester -A trust --no-sync \
-		--no-instructions >"$files-template.log" 2>&1 || cat "$files-template.log"
+	as_user env -u LANGUAGE -u LC_ALL LC_MESSAGES=C "$bin/initdb" -D "$files-template" \
+		-U snowflake_tester -A trust --no-sync --no-instructions >"$files-template.log" 2>&1 || cat "$files-template.log"
 	as_user tee "$files-run" >/dev/null <<-'WRAPPER'
 		#!/usr/bin/env bash
 		printf '%(%T)T  %s begins\n' -1 "$1" >&9

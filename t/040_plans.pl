@@ -83,8 +83,7 @@ sub bounds_of
 }
 
 # The plans of statements, for which now() is the same; with what came out when
-# they were run.  In one session for all, and each text is parsed as a whole:
-# JSON::PP takes long to find the end of one.
+# they were run.  In one session for all.
 my $planner;
 sub plans_of
 {
