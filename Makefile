@@ -54,7 +54,7 @@ PROVE_FLAGS += -I t/lib
 # Which headers an object is made of, the compiler writes beside it.
 -include $(OBJS:.o=.d)
 $(OBJS:.o=.bc): %.bc: %.o
-src/check.o: snowflake.control
+src/check_catalogs.o: snowflake.control
 
 # What is pure C, for libFuzzer.  Not position independent: at some addresses
 # that Linux may choose, the address sanitizer of clang before 17 cannot start.
