@@ -57,7 +57,7 @@ PROVE_FLAGS += -I t/lib
 # Which headers an object is made of, the compiler writes beside it.
 -include $(OBJS:.o=.d)
 $(OBJS:.o=.bc): %.bc: %.o
-src/check.o: snowflake.control
+src/check_catalogs.o: snowflake.control
 
 # Objects go into a folder, which a build elsewhere than here (VPATH) has to make;
 # its whole path, as else the one here would be found.

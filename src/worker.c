@@ -60,7 +60,7 @@
 /* Told to end, and not ending because of an error. */
 static volatile sig_atomic_t terminated = false;
 
-/* One has no place among the background workers; set in the postmaster. */
+/* Were there too few slots for background workers?  Set in the postmaster. */
 static bool is_left_out = false;
 
 void
