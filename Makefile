@@ -33,7 +33,6 @@ OBJS = \
 	src/copy_default.o \
 	src/ddl.o \
 	src/dialect.o \
-	src/explain.o \
 	src/generator.o \
 	src/generator_funcs.o \
 	src/home.o \
@@ -52,9 +51,6 @@ OBJS = \
 	src/mark_writer.o \
 	src/module.o \
 	src/parse.o \
-	src/partition_bounds.o \
-	src/partition_steps.o \
-	src/partitions.o \
 	src/pgedge.o \
 	src/preload.o \
 	src/progress.o \
@@ -76,6 +72,7 @@ OBJS = \
 	src/shmem.o \
 	src/slots.o \
 	src/stats.o \
+	src/table_lock.o \
 	src/utf8.o \
 	src/waits.o \
 	src/worker.o
@@ -84,7 +81,7 @@ EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
 
 # Install scripts of released versions are committed whole.  That of the version
 # under way is put together from files of one subject each, in this order.
-SUBJECTS = drawing reading periods partitions convert segments keys dump statistics running
+SUBJECTS = drawing reading explain periods partitions convert segments keys dump statistics running
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 DATA = $(wildcard $(srcdir)/install/*--*.sql)
 DATA_built = $(filter-out $(notdir $(DATA)), $(EXTENSION:%=%--$(EXTVERSION).sql))

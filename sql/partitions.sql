@@ -3,6 +3,7 @@
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET intervalstyle = 'postgres';
+\set SHOW_CONTEXT never
 
 -- those of a table as the catalog has them
 CREATE VIEW bounds AS
