@@ -52,7 +52,7 @@ RETURNS numeric LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = p
 AS $$
 BEGIN
     RETURN coalesce(lower(@extschema@.id_range_for(ts, 'infinity'::timestamptz)),
-        (SELECT CASE l.max_id WHEN 9223372036854775807 THEN 'Infinity' ELSE l.max_id + 1.0 END
+        (SELECT CASE l.max_id WHEN 9223372036854775807 THEN 'Infinity' ELSE l.max_id + 1::numeric END
         FROM @extschema@.snowflake_layout() AS l));
 END
 $$;
@@ -64,15 +64,16 @@ RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN (SELECT CASE WHEN bound < 0 OR bound = 'Infinity' THEN NULL
-            WHEN bound > l.max_id + 1.0 THEN NULL
+    -- least() keeps the planner from evaluating what is not to be
+    RETURN (SELECT CASE WHEN bound < 0 OR bound > l.max_id + 1::numeric THEN NULL
             WHEN bound <= l.max_id AND isfinite(l.last_ts)
-                THEN @extschema@.snowflake_timestamp(bound::bigint)
+                THEN @extschema@.snowflake_timestamp(least(bound, l.max_id)::bigint)
             -- in seconds since 1970, where timestamps end
-            WHEN extract(epoch FROM l.first_ts) + extract(epoch FROM l.time_unit)
-                * div(bound, 2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric)
+            WHEN extract(epoch FROM l.first_ts) + extract(epoch FROM l.time_unit) * div(
+                bound, 2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric)
                 >= 9224318016000 THEN NULL
-            WHEN bound <= l.max_id THEN @extschema@.snowflake_timestamp(bound::bigint)
+            WHEN bound <= l.max_id
+                THEN @extschema@.snowflake_timestamp(least(bound, l.max_id)::bigint)
             ELSE l.last_ts + l.time_unit END
         FROM @extschema@.snowflake_layout() AS l);
 END
