@@ -110,22 +110,28 @@ COMMENT ON FUNCTION snowflake_catalog.explain(bigint, text, timestamptz, text, b
 'the drawing of snowflake_explain()';
 
 CREATE FUNCTION snowflake_explain(id bigint)
-RETURNS text LANGUAGE sql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$ SELECT snowflake_catalog.explain(id, l.layout, l.first_ts, NULL, false, l.backfill_worker)
-    FROM @extschema@.snowflake_layout() AS l $$;
+RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$ BEGIN
+    RETURN snowflake_catalog.explain(id, l.layout, l.first_ts, NULL, false, l.backfill_worker)
+        FROM @extschema@.snowflake_layout() AS l;
+END $$;
 COMMENT ON FUNCTION snowflake_explain(bigint) IS
 'a drawing of the bits of a snowflake ID, with its fields and what they mean';
 
 CREATE FUNCTION snowflake_explain(id bigint, dialect text)
-RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$ SELECT @extschema@.snowflake_parse(least(id, 0), dialect);  -- is there such a dialect?
-    SELECT snowflake_catalog.explain(id, d.layout, d.epoch, d.name, d.is_unsigned, NULL)
-    FROM @extschema@.snowflake_dialects() AS d WHERE d.name = dialect $$;
+RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$ BEGIN
+    PERFORM @extschema@.snowflake_parse(least(id, 0), dialect);     -- is there such a dialect?
+    RETURN snowflake_catalog.explain(id, d.layout, d.epoch, d.name, d.is_unsigned, NULL)
+        FROM @extschema@.snowflake_dialects() AS d WHERE d.name = dialect;
+END $$;
 COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
 'a drawing of the bits of an ID of another generator, one of the view snowflake_dialects';
 
 CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
-RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$ SELECT snowflake_catalog.explain(id, layout, epoch, NULL, false, NULL) $$;
+RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$ BEGIN
+    RETURN snowflake_catalog.explain(id, layout, epoch, NULL, false, NULL);
+END $$;
 COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
 'a drawing of the bits of an ID with any layout and epoch';

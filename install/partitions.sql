@@ -29,9 +29,9 @@ BEGIN
                 THEN 'during recovery' ELSE 'in a read-only transaction' END);
     ELSIF isolation NOT IN ('read committed', 'read uncommitted') THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-            MESSAGE = format('cannot execute %s in a %s transaction', what, isolation),
-            DETAIL = 'It would not see what others have committed since the transaction began.',
-            HINT = 'Begin the transaction with BEGIN ISOLATION LEVEL READ COMMITTED.';
+            MESSAGE = format('cannot execute %s at isolation level "%s"', what, isolation),
+            DETAIL = 'It would not see what others committed while it waited for the lock.',
+            HINT = 'Run it in a transaction that begins with BEGIN ISOLATION LEVEL READ COMMITTED.';
     END IF;
 END
 $$;
@@ -39,10 +39,15 @@ COMMENT ON FUNCTION snowflake_catalog.require_change(text) IS
 'an error where a function cannot change tables in this transaction';
 
 CREATE FUNCTION snowflake_catalog.table_name("table" oid)
-RETURNS text LANGUAGE sql STABLE STRICT PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp
-AS $$ SELECT CASE c.relnamespace WHEN pg_my_temp_schema() THEN 'pg_temp'
-        ELSE c.relnamespace::regnamespace::text END || '.' || quote_ident(c.relname)
-    FROM pg_class c WHERE c.oid = "table" $$;
+RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN CASE c.relnamespace WHEN pg_my_temp_schema() THEN 'pg_temp'
+            ELSE c.relnamespace::regnamespace::text END || '.' || quote_ident(c.relname)
+        FROM pg_class c WHERE c.oid = "table";
+END
+$$;
 COMMENT ON FUNCTION snowflake_catalog.table_name(oid) IS
 'the name of a table for a statement, with its schema and quotes';
 
@@ -82,9 +87,13 @@ COMMENT ON FUNCTION snowflake_catalog.bound_time(numeric) IS
 'when the time unit of a bound begins; null where it has none';
 
 CREATE FUNCTION snowflake_catalog.bound_text(bound numeric, as_time boolean)
-RETURNS text LANGUAGE sql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$ SELECT coalesce(CASE WHEN as_time THEN snowflake_catalog.bound_time(bound)::text END,
-    replace(replace(bound::text, '-Infinity', 'MINVALUE'), 'Infinity', 'MAXVALUE')) $$;
+RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce(CASE WHEN as_time THEN snowflake_catalog.bound_time(bound)::text END,
+        replace(replace(bound::text, '-Infinity', 'MINVALUE'), 'Infinity', 'MAXVALUE'));
+END
+$$;
 COMMENT ON FUNCTION snowflake_catalog.bound_text(numeric, boolean) IS
 'a bound for a statement, or as a time for a message';
 
@@ -461,8 +470,9 @@ BEGIN
                 time_zone text DEFAULT pg_catalog.current_setting('TimeZone'), OUT partition regclass,
                 OUT starts timestamptz, OUT ends timestamptz, OUT created boolean)
             RETURNS SETOF record LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
-            SET search_path = pg_catalog, pg_temp
-            AS 'SELECT * FROM @extschema@.snowflake_create_partitions($1, %3$s, %4$s, $4, $5)';
+            BEGIN ATOMIC
+                SELECT * FROM snowflake_create_partitions($1, %3$s, %4$s, $4, $5);
+            END;
             COMMENT ON FUNCTION snowflake_create_partitions(regclass, %1$s, %2$s, interval, text) IS
             'the same, for bounds that are read in the time zone of the partitions'$sql$,
             VARIADIC form);
@@ -471,10 +481,14 @@ END
 $do$;
 
 CREATE FUNCTION snowflake_catalog.ids_between(key text, from_id numeric, to_id numeric)
-RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$ SELECT '(' || concat_ws(' AND ', key || ' IS NOT NULL',
-    key || ' >= ''' || nullif(from_id, '-Infinity') || '''::int8',
-    key || ' < ''' || nullif(to_id, 'Infinity') || '''::int8') || ')' $$;
+RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN format('(%s)', concat_ws(' AND ', key || ' IS NOT NULL',
+        key || ' >= ''' || nullif(from_id, '-Infinity') || '''::int8',
+        key || ' < ''' || nullif(to_id, 'Infinity') || '''::int8'));
+END
+$$;
 COMMENT ON FUNCTION snowflake_catalog.ids_between(text, numeric, numeric) IS
 'a condition for a column: the IDs between two bounds';
 

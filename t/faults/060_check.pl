@@ -15,7 +15,7 @@ use SnowflakeTest;
 
 my $day = 24 * 3600;
 my @checks = qw(preload settings extension node_id registry layout lifetime clock steps drift time_sync
-  worker mark slots segments replication other_extension tables);
+  worker mark slots segments replication other_extension tables partitions);
 
 # What it says of something: "status|detail", a row a line.
 sub check
