@@ -262,7 +262,8 @@ BEGIN
         WHEN from_ts > to_ts THEN 'the start of a period must not be after its end' END;
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION USING MESSAGE = problem,
-            ERRCODE = CASE WHEN problem LIKE '%finite' THEN '22008' ELSE '22000' END,
+            ERRCODE = CASE WHEN problem LIKE '%finite'
+                THEN 'datetime_field_overflow' ELSE 'data_exception' END,
             DETAIL = format('The period is from %s to %s.', from_ts, to_ts);
     END IF;
     SELECT * INTO layout FROM @extschema@.snowflake_layout();

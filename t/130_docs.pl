@@ -553,7 +553,9 @@ my ($include) = run_command([ 'pg_config', '--includedir-server' ]);
 my %sqlstate = slurp_file("$include/utils/errcodes.h") =~ /^#define ERRCODE_(\w+) MAKE_SQLSTATE\(([^)]*)\)/mg;
 s/[', ]//g foreach values %sqlstate;
 is( join("\n", uniq sort map { /\b([0-9A-Z]{5})\b/g } map { $_->[0] } rows(tables('docs/ref-messages.md', 'SQLSTATE'))),
-	join("\n", uniq sort @by_server, map { $sqlstate{$_} } map { /(?<!== )ERRCODE_(?!TO_)(\w+)/g } split /\n/, $source),
+	join("\n", uniq sort @by_server, map({ $sqlstate{$_} } map { /(?<!== )ERRCODE_(?!TO_)(\w+)/g } split /\n/, $source),
+		# in SQL by the names of conditions
+		grep { defined } map { $sqlstate{ uc($_ // '') } } map { slurp_file($_) =~ /'([a-z_]+)'|\bRAISE ([a-z_]+)/g } grep { !/snowflake_/ } glob 'install/*.sql'),
 	'all SQLSTATEs are in the reference');
 
 # What the server's log can have is quoted there, with numbers and names in it.
