@@ -17,6 +17,24 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_catalog.lock_table(regclass, integer) IS
 'lock a table that the caller owns, in a mode by its number; with 0 only see who owns it';
 
+-- A detail or hint that is null is left out, where RAISE would take it for a mistake.
+CREATE FUNCTION snowflake_catalog.refuse(state text, message text, detail text, hint text)
+RETURNS void LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF hint IS NULL AND detail IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message;
+    ELSIF hint IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail;
+    ELSIF detail IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, HINT = hint;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail, HINT = hint;
+END
+$$;
+COMMENT ON FUNCTION snowflake_catalog.refuse(text, text, text, text) IS
+'raise an error';
+
 CREATE FUNCTION snowflake_catalog.require_change(what text)
 RETURNS void LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -57,8 +75,8 @@ RETURNS numeric LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = p
 AS $$
 BEGIN
     RETURN coalesce(lower(@extschema@.id_range_for(ts, 'infinity'::timestamptz)),
-        (SELECT CASE l.max_id WHEN 9223372036854775807 THEN 'Infinity' ELSE l.max_id + 1::numeric END
-        FROM @extschema@.snowflake_layout() AS l));
+        (SELECT CASE l.max_id WHEN 9223372036854775807 THEN 'Infinity'
+            ELSE l.max_id + 1::numeric END FROM @extschema@.snowflake_layout() AS l));
 END
 $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_at(timestamptz) IS
@@ -69,17 +87,12 @@ RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- least() keeps the planner from evaluating what is not to be
-    RETURN (SELECT CASE WHEN bound < 0 OR bound > l.max_id + 1::numeric THEN NULL
-            WHEN bound <= l.max_id AND isfinite(l.last_ts)
-                THEN @extschema@.snowflake_timestamp(least(bound, l.max_id)::bigint)
-            -- in seconds since 1970, where timestamps end
-            WHEN extract(epoch FROM l.first_ts) + extract(epoch FROM l.time_unit) * div(
-                bound, 2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric)
-                >= 9224318016000 THEN NULL
-            WHEN bound <= l.max_id
-                THEN @extschema@.snowflake_timestamp(least(bound, l.max_id)::bigint)
-            ELSE l.last_ts + l.time_unit END
+    RETURN (SELECT CASE WHEN bound BETWEEN 0 AND l.max_id + 1::numeric AND (isfinite(l.last_ts)
+            -- or in seconds since 1970, where timestamps end
+            OR extract(epoch FROM l.first_ts) + extract(epoch FROM l.time_unit) * div(bound,
+                2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric) < 9224318016000)
+            THEN @extschema@.snowflake_timestamp(least(bound, l.max_id)::bigint)
+                + CASE WHEN bound > l.max_id THEN l.time_unit ELSE '0' END END
         FROM @extschema@.snowflake_layout() AS l);
 END
 $$;
@@ -143,12 +156,12 @@ BEGIN
             format('relation with OID %s does not exist', parent::oid)]
         WHEN rel.relkind <> 'p' THEN ARRAY['wrong_object_type',
             format('"%s" is not a partitioned table', rel.relname),
-            format('This operation is not supported for %s.', CASE rel.relkind
-                WHEN 'r' THEN 'tables' WHEN 'v' THEN 'views' WHEN 'm' THEN 'materialized views'
-                WHEN 'f' THEN 'foreign tables' WHEN 'i' THEN 'indexes' WHEN 'S' THEN 'sequences'
-                WHEN 'I' THEN 'partitioned indexes' WHEN 't' THEN 'TOAST tables'
-                ELSE 'composite types' END),
-            CASE rel.relkind WHEN 'r' THEN 'Create it with PARTITION BY RANGE on its ID column.' END]
+            format('This operation is not supported for %s.', jsonb '{"r": "tables", "v": "views",
+                "m": "materialized views", "f": "foreign tables", "i": "indexes", "S": "sequences",
+                "I": "partitioned indexes", "t": "TOAST tables", "c": "composite types"}'
+                ->> rel.relkind::text),
+            CASE rel.relkind
+                WHEN 'r' THEN 'Create it with PARTITION BY RANGE on its ID column.' END]
         WHEN NOT rel.ranges THEN ARRAY['wrong_object_type',
             format('table "%s" is not partitioned by ranges of one column', rel.relname),
             format('Its partition key is %s.', rel.key),
@@ -162,8 +175,7 @@ BEGIN
             format('Its partition key has another operator class: RANGE (%I %I).', rel.attname,
                 rel.opcname)] END;
     IF problem IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = problem[1], MESSAGE = problem[2],
-            DETAIL = coalesce(problem[3], ''), HINT = coalesce(problem[4], '');
+        PERFORM snowflake_catalog.refuse(problem[1], problem[2], problem[3], problem[4]);
     END IF;
 END
 $$;
@@ -205,10 +217,11 @@ DECLARE
 BEGIN
     SELECT array_agg(p.relname ORDER BY p.from_id), array_agg(e.at ORDER BY p.from_id)
     INTO names, edges
-    FROM snowflake_catalog.partitions(parent) AS p,
+    FROM snowflake_catalog.partitions(parent) AS p, @extschema@.snowflake_layout() AS l,
         LATERAL (VALUES (p.from_id, p.to_id), (p.to_id, p.from_id)) AS b (id, other_id),
         LATERAL snowflake_catalog.bound_time(b.id) AS e (at)
     WHERE (b.id BETWEEN first_id AND last_id OR b.other_id BETWEEN first_id AND last_id)
+        AND e.at > l.first_ts AND e.at <= l.last_ts     -- not where the IDs begin and end
         AND e.at - date_trunc('day', e.at, time_zone) NOT BETWEEN '0' AND most
         -- zones differ by quarters of an hour, so others are midnights of none
         AND e.at - date_bin('15 min', e.at, '2000-01-01 00:00+00') BETWEEN '0' AND most;
@@ -228,8 +241,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format(
                 'partitions of "%s" do not begin at midnight in time zone "%s"',
                 (SELECT c.relname FROM pg_class c WHERE c.oid = parent), time_zone),
-            DETAIL = format('Partition "%s" has an edge at %s, which is midnight in time zone "%s"%s.',
-                names[1], edges[1], zone.name,
+            DETAIL = format('Partition "%s" has an edge at %s, which is midnight in time zone '
+                '"%s"%s.', names[1], edges[1], zone.name,
                 CASE WHEN zone.others > 0 THEN format(' and %s others', zone.others) END),
             HINT = format('Pass the time zone that they were created with, as in time_zone => %L.',
                 zone.name);
@@ -261,10 +274,9 @@ BEGIN
             THEN 'the period to create partitions for must be finite'
         WHEN from_ts > to_ts THEN 'the start of a period must not be after its end' END;
     IF problem IS NOT NULL THEN
-        RAISE EXCEPTION USING MESSAGE = problem,
-            ERRCODE = CASE WHEN problem LIKE '%finite'
-                THEN 'datetime_field_overflow' ELSE 'data_exception' END,
-            DETAIL = format('The period is from %s to %s.', from_ts, to_ts);
+        PERFORM snowflake_catalog.refuse(CASE WHEN problem LIKE '%finite'
+                THEN 'datetime_field_overflow' ELSE 'data_exception' END, problem,
+            format('The period is from %s to %s.', from_ts, to_ts), NULL);
     END IF;
     SELECT * INTO layout FROM @extschema@.snowflake_layout();
     IF isfinite(step) THEN
@@ -282,12 +294,11 @@ BEGIN
             THEN format('step %s is smaller than the time unit of snowflake IDs', step)
         WHEN us % 1000 <> 0 THEN 'step must be a whole number of milliseconds' END;
     IF problem IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = problem,
-            DETAIL = CASE WHEN problem LIKE '%smaller than%' THEN format(
-                'The time unit of the layout "%s" is %s.', layout.layout, layout.time_unit)
-                ELSE format('The step is %s.', step) END,
-            HINT = CASE WHEN kinds > 1 THEN 'Months and days have no fixed length, so they cannot '
-                'be mixed with each other and with hours.' ELSE '' END;
+        PERFORM snowflake_catalog.refuse('invalid_parameter_value', problem,
+            CASE WHEN problem LIKE '%smaller than%' THEN format('The time unit of the layout "%s" '
+                'is %s.', layout.layout, layout.time_unit) ELSE format('The step is %s.', step) END,
+            CASE WHEN kinds > 1 THEN 'Months and days have no fixed length, so they cannot be '
+                'mixed with each other and with hours.' END);
     END IF;
     zone := CASE WHEN us = 0 THEN time_zone ELSE 'UTC' END;
     unit := CASE WHEN months > 0 THEN 'month' WHEN us = 0 THEN 'day'
@@ -378,12 +389,12 @@ BEGIN
                 unnest(ARRAY[part.from_id, part.to_id, edges[n], edges[n + 1]])
                 WITH ORDINALITY AS b (id, nth)
             ORDER BY t.nth, b.nth);
-        RAISE EXCEPTION USING ERRCODE = 'invalid_object_definition', MESSAGE = format(
-                'a partition from %4$s to %5$s would overlap partition "%1$s"', VARIADIC shown),
-            DETAIL = format('Partition "%1$s" is from %2$s to %3$s. Its IDs are from %6$s to before '
-                '%7$s, those of the new one would be from %8$s to before %9$s.', VARIADIC shown),
-            HINT = CASE WHEN part.detaching THEN format('Partition "%1$s" is being detached. Complete '
-                'it with ALTER TABLE ... DETACH PARTITION ... FINALIZE.', VARIADIC shown) ELSE '' END;
+        PERFORM snowflake_catalog.refuse('invalid_object_definition',
+            format('a partition from %4$s to %5$s would overlap partition "%1$s"', VARIADIC shown),
+            format('Partition "%1$s" is from %2$s to %3$s. Its IDs are from %6$s to before %7$s, '
+                'those of the new one would be from %8$s to before %9$s.', VARIADIC shown),
+            CASE WHEN part.detaching THEN format('Partition "%1$s" is being detached. Complete it '
+                'with ALTER TABLE ... DETACH PARTITION ... FINALIZE.', VARIADIC shown) END);
     END LOOP;
     SELECT w.name, w.n INTO name, n
     FROM unnest(names, ids) WITH ORDINALITY AS w (name, id, n)
@@ -406,8 +417,8 @@ BEGIN
         IF created THEN
             name := CASE rel.relnamespace WHEN pg_my_temp_schema() THEN 'pg_temp'
                 ELSE rel.relnamespace::regnamespace::text END || '.' || quote_ident(names[n]);
-            EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING '
-                'CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)%s%s',
+            EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED '
+                'INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)%s%s',
                 name, parent, rel.am, rel.space);
             IF rel.owner <> current_user THEN
                 EXECUTE format('ALTER TABLE %s OWNER TO %I', name, rel.owner);
@@ -429,8 +440,9 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION snowflake_create_partitions(regclass, timestamptz, timestamptz, interval, text) IS
-'create the range partitions that hold all snowflake IDs of a period, one for each step of time; those that are there stay';
+COMMENT ON FUNCTION snowflake_create_partitions(
+    regclass, timestamptz, timestamptz, interval, text) IS
+'create the partitions for all snowflake IDs of a period, a step each; those that are there stay';
 
 -- Bounds without a time zone of their own are of the one that is given.  The server takes an
 -- untyped literal for text, also beside a timestamptz.
@@ -468,8 +480,9 @@ BEGIN
         EXECUTE pg_catalog.format($sql$
             CREATE FUNCTION snowflake_create_partitions(
                 parent regclass, from_ts %1$s, to_ts %2$s, step interval,
-                time_zone text DEFAULT pg_catalog.current_setting('TimeZone'), OUT partition regclass,
-                OUT starts timestamptz, OUT ends timestamptz, OUT created boolean)
+                time_zone text DEFAULT pg_catalog.current_setting('TimeZone'),
+                OUT partition regclass, OUT starts timestamptz, OUT ends timestamptz,
+                OUT created boolean)
             RETURNS SETOF record LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
             BEGIN ATOMIC
                 SELECT * FROM snowflake_create_partitions($1, %3$s, %4$s, $4, $5);
@@ -480,18 +493,6 @@ BEGIN
     END LOOP;
 END
 $do$;
-
-CREATE FUNCTION snowflake_catalog.ids_between(key text, from_id numeric, to_id numeric)
-RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN format('(%s)', concat_ws(' AND ', key || ' IS NOT NULL',
-        key || ' >= ''' || nullif(from_id, '-Infinity') || '''::int8',
-        key || ' < ''' || nullif(to_id, 'Infinity') || '''::int8'));
-END
-$$;
-COMMENT ON FUNCTION snowflake_catalog.ids_between(text, numeric, numeric) IS
-'a condition for a column: the IDs between two bounds';
 
 -- restricted: temporary tables, and statistics of this session
 CREATE FUNCTION snowflake_partitions(
@@ -504,6 +505,8 @@ AS $$
 DECLARE
     elsewhere boolean := false;     -- Citus has the rows
     part record; key text; rest text;
+    ids text := '%s BETWEEN %L AND %L';
+    lowest numeric := -9223372036854775808; highest numeric := 9223372036854775807;
     done integer := 0; said timestamptz := clock_timestamp();
 BEGIN
     PERFORM snowflake_catalog.require_partitioned(parent);
@@ -515,9 +518,9 @@ BEGIN
         ON a.attrelid = k.partrelid AND a.attnum = k.partattrs[0] WHERE k.partrelid = parent;
     FOR part IN
         WITH RECURSIVE part AS (
-            SELECT p.*, count(*) OVER () AS total,
-                lag(p.to_id, 1, '-Infinity') OVER (ORDER BY p.is_default, p.from_id) AS gap_id
+            SELECT p.*, count(*) OVER () AS total, lag(p.to_id, 1, '-Infinity') OVER w AS after_id
             FROM snowflake_catalog.partitions(parent) AS p
+            WINDOW w AS (ORDER BY p.is_default, p.from_id)
         ), tree (root, relid) AS (
             SELECT p.relid, p.relid FROM part p
             UNION ALL
@@ -546,13 +549,13 @@ BEGIN
         IF exact THEN
             -- By the table, so that SELECT on it is the only right that is needed.  The condition
             -- lets the query read one partition; in the default one is what is between the others.
-            IF part.gap_id < coalesce(part.from_id, 'Infinity') THEN
-                rest := concat_ws(' OR ', rest,
-                    snowflake_catalog.ids_between(key, part.gap_id, part.from_id));
+            IF part.after_id < coalesce(part.from_id, 'Infinity') THEN
+                rest := concat_ws(' OR ', rest, format(ids, key, greatest(part.after_id, lowest),
+                    least(part.from_id - 1, highest)));
             END IF;
-            EXECUTE format('SELECT count(*) FROM %s WHERE %s', parent, CASE
-                WHEN part.is_default THEN concat_ws(' OR ', key || ' IS NULL', rest)
-                ELSE snowflake_catalog.ids_between(key, part.from_id, part.to_id) END) INTO rows;
+            EXECUTE format('SELECT count(*) FROM %s WHERE %s', parent, CASE WHEN part.is_default
+                THEN concat_ws(' OR ', key || ' IS NULL', rest) ELSE format(ids, key,
+                greatest(part.from_id, lowest), least(part.to_id - 1, highest)) END) INTO rows;
             rows := CASE WHEN NOT part.detaching THEN rows END;     -- it is not read any more
             done := done + 1;
             IF done < part.total AND clock_timestamp() > said + interval '5 s' THEN
@@ -565,7 +568,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION snowflake_partitions(regclass, boolean) IS
-'the partitions of a table with their bounds as times and as snowflake IDs, their rows (estimated, or counted) and size';
+'the partitions of a table: their bounds as times and as snowflake IDs, rows and size';
 
 CREATE FUNCTION snowflake_drop_partitions(
     parent regclass, before_ts timestamptz, dry_run boolean DEFAULT false,
@@ -592,9 +595,9 @@ BEGIN
     END IF;
     PERFORM snowflake_catalog.lock_table(parent, 0);
     PERFORM snowflake_catalog.require_partitioned(parent);
-    SELECT p.relname, c.relname AS parent INTO part
-    FROM snowflake_catalog.partitions(parent) AS p JOIN pg_class c ON c.oid = parent WHERE p.is_default;
-    IF "concurrently" AND FOUND THEN
+    SELECT p.relname, c.relname AS parent INTO part FROM snowflake_catalog.partitions(parent) AS p
+        JOIN pg_class c ON c.oid = parent WHERE p.is_default AND "concurrently";
+    IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
             MESSAGE = format('partitions of "%s" cannot be detached concurrently', part.parent),
             DETAIL = format('It has a default partition, "%s".', part.relname),
@@ -662,7 +665,8 @@ BEGIN
         JOIN pg_type y ON y.oid = a.atttypid
         LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
         WHERE k.partstrat = 'r' AND k.partnatts = 1 AND o.opcfamily = 1976
-            AND o.opcintype = 'bigint'::regtype AND pg_get_expr(coalesce(d.adbin, y.typdefaultbin), 0)
+            AND o.opcintype = 'bigint'::regtype
+            AND pg_get_expr(coalesce(d.adbin, y.typdefaultbin), 0)
                 = '@extschema@.snowflake_nextval()'::regprocedure::text
             AND NOT EXISTS (    -- which would give it the IDs of some time only
                 SELECT FROM pg_partition_ancestors(c.oid) AS p JOIN pg_partitioned_table u
@@ -682,14 +686,14 @@ BEGIN
         ends := snowflake_catalog.bound_time(reach);
         IF reach IS NULL THEN
             status := 'error';
-            detail := format('No partition of %s takes an ID of now, so that inserts fail. Create it '
-                'with snowflake_create_partitions().', t.name);
+            detail := format('No partition of %s takes an ID of now, so that inserts fail. Create '
+                'it with snowflake_create_partitions().', t.name);
             RETURN NEXT;
         ELSIF ends - snowflake_catalog.bound_time(id)
             < least(greatest((ends - starts) / 4, '1 hour'), '1 day') THEN
             status := 'warning';
-            detail := format('The partitions of %s end at %s, and inserts fail from then on. Create '
-                'more with snowflake_create_partitions().', t.name, ends);
+            detail := format('The partitions of %s end at %s, and inserts fail from then on. '
+                'Create more with snowflake_create_partitions().', t.name, ends);
             RETURN NEXT;
         END IF;
     END LOOP;

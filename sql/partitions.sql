@@ -239,6 +239,18 @@ SELECT lower(id_range_for('2026-11-03 13:37:12+00', 'infinity')) AS old \gset
 CREATE TABLE t_old PARTITION OF t FOR VALUES FROM (MINVALUE) TO (:old);
 SELECT partition FROM snowflake_create_partitions('t', '2026-11-04', '2026-11-06', '1 day', 'Europe/Berlin');
 DROP TABLE t;
+-- so is where the IDs begin, and end
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+SELECT partition FROM snowflake_create_partitions('t', '2020-01-01+00', '2020-01-03+00', '1 day', 'Pacific/Chatham');
+SELECT partition, created FROM snowflake_create_partitions('t', '2020-01-01+00', '2020-01-04+00', '1 day', 'Pacific/Chatham');
+SELECT partition FROM snowflake_create_partitions('t', '2089-09-06 15:47+00', '2089-09-06 15:47:35.552+00', '1 day', 'Pacific/Chatham');
+SELECT partition, created FROM snowflake_create_partitions('t', '2089-09-05+00', '2089-09-06 15:47:35.552+00', '1 day', 'Pacific/Chatham');
+DROP TABLE t;
+-- an error without a hint has none
+\set VERBOSITY default
+CREATE TABLE t (id int) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions('t', '2026-11-01', '2026-11-01', '1 day');
+DROP TABLE t;
 
 -- what others committed since a transaction began is not seen in it
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
