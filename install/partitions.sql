@@ -607,8 +607,9 @@ BEGIN
     -- which no ID is.
     bound := snowflake_catalog.bound_at(before_ts);
     IF NOT dry_run THEN
-        IF NOT EXISTS (SELECT FROM snowflake_catalog.partitions(parent) AS p
-            WHERE p.to_id > 0 AND p.to_id <= bound AND p.to_id < 'Infinity') THEN
+        PERFORM FROM snowflake_catalog.partitions(parent) AS p
+            WHERE p.to_id > 0 AND p.to_id <= bound AND p.to_id < 'Infinity';
+        IF NOT FOUND THEN
             RETURN;
         END IF;
         PERFORM snowflake_catalog.lock_table(parent, 8);    -- ACCESS EXCLUSIVE

@@ -569,10 +569,11 @@ is(ran($node), '', 'triggers: nothing ran');
 sub statement
 {
 	my ($function, @args) = @_;
-	my ($callee, $types) = $function =~ /^(\w+)\((.*)\)$/;
-	my @types = map { s/^(date|name|regclass|text|tstzrange|uuid)\b/pg_catalog.$1/r } split /,/, $types;
+	my ($callee, $types) = $function =~ /^([\w.]+)\((.*)\)$/;
+	my @types = map { s/^(date|name|oid|regclass|text|tstzrange|uuid)\b/pg_catalog.$1/r } split /,/, $types;
 
-	return "SELECT * FROM hostile.$callee("
+	$callee = "hostile.$callee" unless $callee =~ /\./;
+	return "SELECT * FROM $callee("
 	  . join(', ', map { 'CAST(' . (defined $args[$_] ? "'$args[$_]'" : 'NULL') . " AS $types[$_])" } 0 .. $#args) . ')';
 }
 sub call
