@@ -139,7 +139,7 @@ DECLARE
     rel record;
     problem text[];
 BEGIN
-    SELECT c.relname, c.relkind, pg_get_partkeydef(c.oid) AS key,
+    SELECT c.relname, c.relkind,
         k.partstrat = 'r' AND k.partnatts = 1 AND k.partattrs[0] > 0 AS ranges,
         a.attname, format_type(a.atttypid, NULL) AS type, o.opcfamily, o.opcintype, o.opcname
     INTO rel FROM pg_class c LEFT JOIN pg_partitioned_table k ON k.partrelid = c.oid
@@ -164,7 +164,7 @@ BEGIN
                 WHEN 'r' THEN 'Create it with PARTITION BY RANGE on its ID column.' END]
         WHEN NOT rel.ranges THEN ARRAY['wrong_object_type',
             format('table "%s" is not partitioned by ranges of one column', rel.relname),
-            format('Its partition key is %s.', rel.key),
+            format('Its partition key is %s.', pg_get_partkeydef(parent)),  -- which locks it
             'Partitions by time need PARTITION BY RANGE on the ID column alone.']
         WHEN rel.opcintype <> 'bigint'::regtype THEN ARRAY['datatype_mismatch',
             format('table "%s" is not partitioned by a bigint column', rel.relname),

@@ -72,6 +72,14 @@ is(join(',', map { $_->[1] } @results), ',,,', 'no deadlock of four who drop');
 is(join(',', sort map { $_->[0] } @results), '0,0,0,8', 'one of them has dropped');
 is(sql("SELECT partition FROM snowflake_drop_partitions('t', '2026-11-01+00')"), '', 'nothing more to drop');
 
+# a table that is dropped meanwhile
+sql('CREATE TABLE gone (id bigint) PARTITION BY RANGE (id)');
+$mine->query_safe('BEGIN; DROP TABLE gone');
+my $late = start_sql($node, "SELECT snowflake_create_partitions('gone', '2026-11-01+00', '2026-11-02+00', '1 day')");
+$node->poll_query_until('postgres', 'SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)') or die 'nobody waits';
+$mine->query_safe('COMMIT');
+is(psql_error((finish_sql($late))[1])->{sqlstate}, '42P01', 'a table that is dropped meanwhile');
+
 # a lock that nobody else gets meanwhile is taken only to drop
 $mine->query_safe('BEGIN; SELECT count(*) FROM t');
 is(sql("SET lock_timeout = '10s'; SELECT count(*) FROM snowflake_drop_partitions('t', '2026-11-01+00')"),
