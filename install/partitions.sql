@@ -504,7 +504,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     elsewhere boolean := false;     -- Citus has the rows
-    part record; key text; rest text;
+    part record; key text; rest text; name text := snowflake_catalog.table_name(parent);
     ids text := '%s BETWEEN %L AND %L';
     lowest numeric := -9223372036854775808; highest numeric := 9223372036854775807;
     done integer := 0; said timestamptz := clock_timestamp();
@@ -553,7 +553,7 @@ BEGIN
                 rest := concat_ws(' OR ', rest, format(ids, key, greatest(part.after_id, lowest),
                     least(part.from_id - 1, highest)));
             END IF;
-            EXECUTE format('SELECT count(*) FROM %s WHERE %s', parent, CASE WHEN part.is_default
+            EXECUTE format('SELECT count(*) FROM %s WHERE %s', name, CASE WHEN part.is_default
                 THEN concat_ws(' OR ', key || ' IS NULL', rest) ELSE format(ids, key,
                 greatest(part.from_id, lowest), least(part.to_id - 1, highest)) END) INTO rows;
             rows := CASE WHEN NOT part.detaching THEN rows END;     -- it is not read any more
