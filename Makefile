@@ -15,7 +15,7 @@ EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
 # Install scripts of released versions are committed whole, and installed as long
 # as they are of this version.  Those of a version under way are put together from
 # files of one subject each, in this order.
-SUBJECTS = drawing reading periods partitions convert segments keys dump statistics running
+SUBJECTS = drawing reading explain periods partitions convert segments keys dump statistics running
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 DATA = $(patsubst $(srcdir)/%,%,$(sort $(wildcard \
 	$(srcdir)/install/*--*--*.sql $(srcdir)/install/*--$(EXTVERSION).sql)))

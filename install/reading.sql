@@ -32,24 +32,6 @@ SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_timestamp(bigint) IS
 'the time in a snowflake ID: the start of the time unit in which it was drawn';
 
-CREATE FUNCTION snowflake_explain(id bigint)
-RETURNS text AS 'MODULE_PATHNAME', 'snowflake_explain'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_explain(bigint) IS
-'a drawing of the bits of a snowflake ID, with its fields and what they mean';
-
-CREATE FUNCTION snowflake_explain(id bigint, dialect text)
-RETURNS text AS 'MODULE_PATHNAME', 'snowflake_explain_dialect'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
-'a drawing of the bits of an ID of another generator, one of snowflake_dialects()';
-
-CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
-RETURNS text AS 'MODULE_PATHNAME', 'snowflake_explain_layout'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
-'a drawing of the bits of an ID with any layout and epoch';
-
 -- IMMUTABLE: text forms depend on no setting
 CREATE FUNCTION snowflake_encode(id bigint, base text DEFAULT 'base32')
 RETURNS text AS 'MODULE_PATHNAME', 'snowflake_encode'

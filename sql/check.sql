@@ -255,3 +255,57 @@ DROP SCHEMA snowflake CASCADE;
 DROP VIEW found;
 DROP FUNCTION id_of;
 DROP TABLE t;
+
+--
+-- Partitions by time
+--
+CREATE FUNCTION part(name text, from_ts timestamptz, to_ts timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE TABLE %I PARTITION OF parts FOR VALUES FROM (%s) TO (%s)', name,
+        coalesce(snowflake_first_id(from_ts, 'infinity')::text, 'MINVALUE'),
+        coalesce(snowflake_first_id(to_ts, 'infinity')::text, 'MAXVALUE'));
+END $$;
+CREATE VIEW found AS
+SELECT status, regexp_replace(detail, '\d+-\d+-\d+ \S+\+00', '...') AS detail FROM snowflake_check() WHERE "check" = 'partitions';
+CREATE TABLE parts (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+SELECT * FROM found;
+SELECT message FROM error_of('INSERT INTO parts DEFAULT VALUES');
+SELECT count(*) FROM snowflake_create_partitions('parts', now() - interval '3 days', now() - interval '1 day', '1 day');
+SELECT * FROM found;
+SELECT count(*) FROM snowflake_create_partitions('parts', now() - interval '1 day', now() + interval '2 days', '1 day');
+SELECT * FROM found;
+DROP TABLE parts;
+CREATE FUNCTION found_of(parts interval[]) RETURNS SETOF found LANGUAGE plpgsql AS $$
+BEGIN
+    CREATE TABLE parts (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+    FOR i IN 1 .. cardinality(parts) - 1 BY 2 LOOP
+        PERFORM part('part' || i, now() + parts[i], now() + parts[i + 1]);
+    END LOOP;
+    RETURN QUERY SELECT * FROM found ORDER BY status = 'ok' LIMIT 1;
+    DROP TABLE parts;
+END $$;
+-- from a quarter of the last one's span on, but not less than an hour, nor more than a day
+SELECT p, f.status FROM unnest('{
+    "-30 h, 9 h", "-30 h, 11 h", "-1000 h, 23 h", "-1000 h, 25 h", "-1 min, 59 min", "-1 min, 61 min",
+    "NULL, 59 min", "NULL, 61 min", "-30 h, NULL", "1 min, 99 h", "-30 h, -1 min",
+    "-30 h, 9 h, 9 h, 50 h", "-30 h, 9 h, 9 h, 10 h, 10 h, 11 h", "-30 h, 9 h, 10 h, 50 h"}'::text[]) p,
+    found_of(('{' || p || '}')::interval[]) f;
+-- a default partition takes all
+CREATE TABLE parts (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+CREATE TABLE parts_rest PARTITION OF parts DEFAULT;
+SELECT status FROM found;
+DROP TABLE parts;
+-- below a list; by a domain's default; not by another default; nor one that is itself of some time only
+CREATE DOMAIN drawn AS bigint DEFAULT snowflake_nextval();
+CREATE TABLE by_region (region text, id drawn) PARTITION BY LIST (region);
+CREATE TABLE "Eu" PARTITION OF by_region FOR VALUES IN ('eu') PARTITION BY RANGE (id);
+CREATE TABLE computed (id bigint DEFAULT snowflake_nextval() / 2) PARTITION BY RANGE (id);
+CREATE TABLE given (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE parts (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+SELECT part('part', now(), now() + interval '99 h');
+CREATE TABLE later PARTITION OF parts FOR VALUES FROM (9000000000000000000) TO (MAXVALUE) PARTITION BY RANGE (id);
+SELECT * FROM found;
+DROP TABLE by_region, computed, given, parts;
+DROP DOMAIN drawn;
+DROP VIEW found CASCADE;
+DROP FUNCTION part;

@@ -3,6 +3,7 @@
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET intervalstyle = 'postgres';
+\set SHOW_CONTEXT never
 
 -- those of a table as the catalog has them
 CREATE VIEW bounds AS
@@ -132,6 +133,139 @@ DROP TABLE t;
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
 SELECT * FROM snowflake_create_partitions('t', '2026-04-04 14:30+00', '2026-04-04 16:00+00', '1 hour', 'Australia/Lord_Howe');
 SELECT * FROM snowflake_create_partitions('t', '2026-04-04 15:45+00', '2026-04-04 17:00+00', '1 hour', 'Australia/Lord_Howe');
+DROP TABLE t;
+
+--
+-- Time zones
+--
+
+-- a bound without a zone of its own is read in that of the partitions, in all
+-- forms; an untyped literal is a text
+CREATE FUNCTION made(from_ts text, to_ts text, zone text DEFAULT 'Europe/Berlin') RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    made text;
+BEGIN
+    CREATE TABLE made (id bigint) PARTITION BY RANGE (id);
+    EXECUTE format($call$SELECT string_agg(replace(partition::text, 'made_2026_', ''), ' ')
+        FROM snowflake_create_partitions('made', %s, %s, '1 month', %L)$call$, from_ts, to_ts, zone) INTO made;
+    DROP TABLE made;
+    RETURN made;
+EXCEPTION WHEN OTHERS THEN
+    RETURN sqlstate || ' ' || sqlerrm;
+END $$;
+SET timezone = 'UTC';
+SELECT f, t, made(f, t) FROM (VALUES
+    ($$'2026-09-01'$$, $$'2026-12-01'$$),
+    ($$'2026-09-01'::text$$, $$'2026-12-01 00:00'::text$$),
+    ($$date '2026-09-01'$$, $$date '2026-12-01'$$),
+    ($$timestamp '2026-09-01'$$, $$timestamp '2026-12-01'$$),
+    ($$'2026-09-01'$$, $$timestamptz '2026-12-01'$$),
+    ($$timestamptz '2026-09-01'$$, $$'2026-12-01'$$),
+    ($$timestamptz '2026-09-01'$$, $$timestamptz '2026-12-01'$$),
+    ($$date '2026-09-01'$$, $$'2026-12-01'$$),
+    ($$'2026-09-01'$$, $$timestamp '2026-12-01'$$),
+    -- with a zone of their own
+    ($$'2026-09-01+00'$$, $$'2026-12-01+00'$$),
+    ($$'2026-09-01 Asia/Tokyo'$$, $$'2026-12-01 00:00+01'$$),
+    ($$'2026-09-01T00:00:00Z'$$, $$'2026-11-30T23:00:00Z'$$),
+    -- when clocks change: 2:30 comes twice, and not at all
+    ($$'2026-10-25 02:30'$$, $$'2026-10-25 02:30:00.001'$$),
+    ($$'2026-03-29 02:30'$$, $$'2026-03-29 03:30:00.001'$$),
+    -- no periods
+    ($$'infinity'$$, $$'infinity'$$), ($$date '-infinity'$$, $$date '2026-12-01'$$),
+    ($$timestamp '2026-12-01'$$, $$timestamp 'infinity'$$), ($$'2026-12-01'$$, $$'2026-11-30'$$),
+    ($$NULL$$, $$'2026-12-01'$$), ($$NULL::date$$, $$NULL$$),
+    ($$'2026-09-31'$$, $$'2026-12-01'$$), ($$'nonsense'$$, $$'2026-12-01'$$), ($$''$$, $$'2026-12-01'$$)) AS v (f, t);
+-- whatever the session's zone is, and whatever form the other's name has
+SELECT at, zone, made($$'2026-09-01'$$, $$'2026-12-01'$$, zone)
+FROM unnest('{America/New_York,UTC,Asia/Kolkata}'::text[]) at,
+    LATERAL (SELECT set_config('timezone', at, false) OFFSET 0) s,
+    unnest('{Europe/Berlin,europe/berlin,CET,MSK,<+02>-02}'::text[]) zone;
+SELECT made($$'2026-09-01'$$, $$'2026-12-01'$$, 'Europe/Atlantis');
+SELECT current_setting('timezone') AS stays;
+SET timezone = 'UTC';
+-- today is that of the zone, now is now
+SELECT zone, snowflake_catalog.instant('today', zone) = date_trunc('day', now(), zone) AS today,
+    snowflake_catalog.instant('yesterday 12:00', zone) = (date_trunc('day', now() AT TIME ZONE zone) - interval '12 hours') AT TIME ZONE zone AS noon,
+    snowflake_catalog.instant('now', zone) = now() AS now
+FROM unnest('{Pacific/Kiritimati,Pacific/Pago_Pago,Europe/Berlin,UTC}'::text[]) zone;
+-- the order of day and month is the session's, as in any text
+SET datestyle = 'German';
+SELECT made($$'01.09.2026'$$, $$'01.12.2026'$$);
+SET datestyle = 'ISO, MDY';
+DROP FUNCTION made;
+
+-- continued in another zone, they would begin at other hours, under wrong
+-- names: that is an error, which knows the zone
+CREATE TABLE weeks (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE days (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE months (id bigint) PARTITION BY RANGE (id);
+SELECT partition, starts FROM snowflake_create_partitions('weeks', '2026-10-05', '2026-10-26', '1 week', 'Europe/Berlin');
+SELECT count(*) FROM snowflake_create_partitions('days', '2026-10-20', '2026-11-01', '1 day', 'Europe/Berlin');
+SELECT count(*) FROM snowflake_create_partitions('months', '2026-09-01', '2026-12-01', '1 month', 'Europe/Berlin');
+ALTER DATABASE :"DBNAME" SET timezone = 'Europe/Berlin';
+SELECT call, state, message, detail ~ '^Partition "\w+" has an edge at [-0-9: ]+\+00, which is midnight in time zone "Europe/Berlin" and \d+ others\.$' AS detailed, hint
+FROM unnest(ARRAY[
+    $$'weeks', '2026-10-21', '2026-11-12', '1 week'$$,          -- goes on from one
+    $$'weeks', '2026-10-26 00:00', '2026-11-12', '1 week'$$,    -- after the last: a gap of an hour
+    $$'weeks', '2026-09-28', '2026-10-04 22:00', '7 days'$$,    -- before the first
+    $$'days', '2026-10-30', '2026-11-04', '1 day'$$,
+    $$'days', '2026-11-01', '2026-11-04', '1 day'$$,
+    $$'days', '2026-10-18', '2026-10-19', '1 day'$$,            -- beside the first
+    $$'months', '2026-11-15', '2027-02-01', '1 month'$$,
+    $$'months', '2026-12-01', '2027-02-01', '1 month', 'Asia/Tokyo'$$,
+    $$'months', '2026-12-01', '2027-02-01', '1 day'$$]) call,
+    error_of(format('SELECT snowflake_create_partitions(%s)', call)) e \gx
+-- with it, or away from them, all is well
+SELECT partition, starts FROM snowflake_create_partitions('weeks', '2026-10-21', '2026-11-12', '1 week', 'Europe/Berlin');
+SELECT partition, starts FROM snowflake_create_partitions('days', '2026-12-01', '2026-12-02', '1 day');
+SELECT partition, starts FROM snowflake_create_partitions('days', '2026-11-01', '2026-11-02', '1 day', 'CET');
+-- hours go on from what is there in any zone
+SELECT partition FROM snowflake_create_partitions('days', '2026-11-01 23:00', '2026-11-02 00:00', '1 hour', 'UTC');
+-- without a zone that is used here, one of several
+ALTER DATABASE :"DBNAME" SET timezone = 'UTC';
+SELECT hint ~ 'time_zone => ''\w+/\w+''\.$' AS zone FROM error_of($$SELECT snowflake_create_partitions('months', '2026-11-15', '2027-02-01', '1 month')$$);
+ALTER DATABASE :"DBNAME" RESET timezone;
+DROP TABLE weeks, days, months;
+-- made in UTC, continued elsewhere
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+SELECT count(*) FROM snowflake_create_partitions('t', '2026-11-01', '2026-11-05', '1 day', 'UTC');
+SELECT hint FROM error_of($$SELECT snowflake_create_partitions('t', '2026-11-03', '2026-11-09', '1 day', 'Europe/Berlin')$$);
+DROP TABLE t;
+-- an edge that is midnight in no zone is somebody's choice
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+SELECT lower(id_range_for('2026-11-03 13:37:12+00', 'infinity')) AS old \gset
+CREATE TABLE t_old PARTITION OF t FOR VALUES FROM (MINVALUE) TO (:old);
+SELECT partition FROM snowflake_create_partitions('t', '2026-11-04', '2026-11-06', '1 day', 'Europe/Berlin');
+DROP TABLE t;
+-- so is where the IDs begin, and end
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+SELECT partition FROM snowflake_create_partitions('t', '2020-01-01+00', '2020-01-03+00', '1 day', 'Pacific/Chatham');
+SELECT partition, created FROM snowflake_create_partitions('t', '2020-01-01+00', '2020-01-04+00', '1 day', 'Pacific/Chatham');
+SELECT partition FROM snowflake_create_partitions('t', '2089-09-06 15:47+00', '2089-09-06 15:47:35.552+00', '1 day', 'Pacific/Chatham');
+SELECT partition, created FROM snowflake_create_partitions('t', '2089-09-05+00', '2089-09-06 15:47:35.552+00', '1 day', 'Pacific/Chatham');
+DROP TABLE t;
+-- an error without a hint has none
+\set VERBOSITY default
+CREATE TABLE t (id int) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions('t', '2026-11-01', '2026-11-01', '1 day');
+DROP TABLE t;
+
+-- what others committed since a transaction began is not seen in it
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT * FROM error_of($$SELECT snowflake_create_partitions('t', '2026-11-01+00', '2026-11-02+00', '1 day')$$) \gx
+SELECT state, message FROM error_of($$SELECT snowflake_drop_partitions('t', '2026-11-01+00')$$);
+SELECT count(*) FROM snowflake_drop_partitions('t', '2026-11-01+00', dry_run => true);
+SELECT count(*) FROM snowflake_partitions('t');
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT state, message FROM error_of($$SELECT snowflake_create_partitions('t', '2026-11-01+00', '2026-11-02+00', '1 day')$$);
+ROLLBACK;
+BEGIN ISOLATION LEVEL READ UNCOMMITTED;
+SELECT count(*) FROM snowflake_create_partitions('t', '2026-11-01+00', '2026-11-02+00', '1 day');
+ROLLBACK;
 DROP TABLE t;
 
 --

@@ -56,6 +56,24 @@ my %open = (
 	'snowflake_route(bigint,integer,integer)' => [ 42, 2, 2 ],
 	'snowflake_route(text,integer,integer,text)' => [ 'abc', 2, 2, 'hash' ],
 	'snowflake_create_partitions(regclass,timestamp with time zone,timestamp with time zone,interval,text)' => [ 'tables.log', '2024-05-01 00:00+00', '2024-05-04 00:00+00', '1 day', 'UTC' ],
+	'snowflake_create_partitions(regclass,text,text,interval,text)' => [ 'tables.log', '2024-05-01', '2024-05-04', '1 day', 'UTC' ],
+	'snowflake_create_partitions(regclass,text,timestamp with time zone,interval,text)' => [ 'tables.log', '2024-05-01', '2024-05-04', '1 day', 'UTC' ],
+	'snowflake_create_partitions(regclass,timestamp with time zone,text,interval,text)' => [ 'tables.log', '2024-05-01', '2024-05-04', '1 day', 'UTC' ],
+	'snowflake_create_partitions(regclass,timestamp without time zone,timestamp without time zone,interval,text)' => [ 'tables.log', '2024-05-01', '2024-05-04', '1 day', 'UTC' ],
+	'snowflake_create_partitions(regclass,date,date,interval,text)' => [ 'tables.log', '2024-05-01', '2024-05-04', '1 day', 'UTC' ],
+	'snowflake_catalog.lock_table(regclass,integer)' => [ 'tables.log', 4 ],
+	'snowflake_catalog.require_change(text)' => [ 'this' ],
+	'snowflake_catalog.table_name(oid)' => [ 1259 ],
+	'snowflake_catalog.bound_at(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
+	'snowflake_catalog.bound_time(numeric)' => [ '152075078181383514' ],
+	'snowflake_catalog.bound_text(numeric,boolean)' => [ '152075078181383514', 'true' ],
+	'snowflake_catalog.partitions(oid)' => [ 1259 ],
+	'snowflake_catalog.require_partitioned(regclass)' => [ 'tables.log' ],
+	'snowflake_catalog.start_of(text,timestamp with time zone,text)' => [ 'day', '2024-05-01 10:00+00', 'UTC' ],
+	'snowflake_catalog.require_midnights(regclass,timestamp with time zone,timestamp with time zone,text)' => [ 'tables.log', '2024-05-01 00:00+00', '2024-05-04 00:00+00', 'UTC' ],
+	'snowflake_catalog.instant(text,text)' => [ 'today', 'UTC' ],
+	'snowflake_catalog.check_partitions(bigint)' => [ '152075078181383514' ],
+	'snowflake_catalog.explain(bigint,text,timestamp with time zone,text,boolean,bigint)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00', undef, 'false', undef ],
 	'snowflake_partitions(regclass,boolean)' => [ 'tables.log', 'true' ],
 	'snowflake_drop_partitions(regclass,timestamp with time zone,boolean,boolean)' => [ 'tables.log', '2024-05-02 00:00+00' ],
 	'snowflake_layout()' => [],
@@ -131,6 +149,7 @@ my %closed = (
 
 # Not to be called: triggers, what the planner asks, and what it puts in
 my %uncalled = (
+	'snowflake_catalog.refuse(text,text,text,text)' => 'open',
 	'snowflake_catalog.check_key_format()' => 'closed',
 	'snowflake_catalog.refuse_truncate()' => 'closed',
 	'snowflake_catalog.restore_mark()' => 'closed',
@@ -572,10 +591,11 @@ is(ran($node), '', 'triggers: nothing ran');
 sub statement
 {
 	my ($function, @args) = @_;
-	my ($callee, $types) = $function =~ /^(\w+)\((.*)\)$/;
-	my @types = map { s/^(date|name|regclass|text|tstzrange|uuid)\b/pg_catalog.$1/r } split /,/, $types;
+	my ($callee, $types) = $function =~ /^([\w.]+)\((.*)\)$/;
+	my @types = map { s/^(date|name|oid|regclass|text|tstzrange|uuid)\b/pg_catalog.$1/r } split /,/, $types;
 
-	return "SELECT * FROM hostile.$callee("
+	$callee = "hostile.$callee" unless $callee =~ /\./;
+	return "SELECT * FROM $callee("
 	  . join(', ', map { 'CAST(' . (defined $args[$_] ? "'$args[$_]'" : 'NULL') . " AS $types[$_])" } 0 .. $#args) . ')';
 }
 sub call

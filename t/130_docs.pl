@@ -44,7 +44,7 @@ my %foreign = map { $_ => 1 } qw(snowflake.nextval snowflake.node snowflake_serv
 
 # SQLSTATEs and messages that the server itself raises
 my @by_server = qw(22021 23514 42883 57014);
-my $message_by_server = qr/^(?:permission denied|canceling statement|duplicate key|function \S+ does not exist|unrecognized configuration parameter|could not access file|invalid value for parameter)/;
+my $message_by_server = qr/^(?:permission denied|no partition of relation|canceling statement|duplicate key|function \S+ does not exist|unrecognized configuration parameter|could not access file|invalid value for parameter)/;
 
 # An output that is not the same twice, so that only its shape is compared
 my $varies = qr/now\(\)|nextval|snowflake_key\(|snowflake_check|pg_stat_|item\)\ VALUES|
@@ -401,11 +401,11 @@ sub plain
 my (%documented, %there);
 foreach my $row (rows(tables('docs/ref-*.md', 'function')))
 {
-	my ($signature) = quoted($row->[0]);
+	my @signatures = grep { /\(/ } quoted($row->[0]);
 	my ($result) = quoted($row->[1]);
 
-	fail("function without signature: @$row"), next if $signature !~ /\(/;
-	$documented{ plain($signature) } = [ plain($result), $row->[0] =~ /¹/ ? 'f' : 't' ];
+	fail("function without signature: @$row") unless @signatures;
+	$documented{ plain($_) } = [ plain($result), $row->[0] =~ /¹/ ? 'f' : 't' ] foreach @signatures;
 }
 foreach my $row (
 	split /\n/,
@@ -414,6 +414,7 @@ SELECT proname, pg_get_function_arguments(oid), pg_get_function_result(oid), pro
   has_function_privilege('public', oid, 'EXECUTE')
 FROM pg_proc WHERE oid IN (SELECT objid FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_proc'::regclass
   AND refobjid IN (SELECT oid FROM pg_extension WHERE extname LIKE 'snowflake%'))
+  AND pronamespace <> 'snowflake_catalog'::regnamespace
 SQL
 {
 	my ($name, $arguments, $result, $set, $public) = split /\|/, $row;
@@ -554,7 +555,9 @@ my ($include) = run_command([ 'pg_config', '--includedir-server' ]);
 my %sqlstate = slurp_file("$include/utils/errcodes.h") =~ /^#define ERRCODE_(\w+) MAKE_SQLSTATE\(([^)]*)\)/mg;
 s/[', ]//g foreach values %sqlstate;
 is( join("\n", uniq sort map { /\b([0-9A-Z]{5})\b/g } map { $_->[0] } rows(tables('docs/ref-messages.md', 'SQLSTATE'))),
-	join("\n", uniq sort @by_server, map { $sqlstate{$_} } map { /(?<!== )ERRCODE_(?!TO_)(\w+)/g } split /\n/, $source),
+	join("\n", uniq sort @by_server, map({ $sqlstate{$_} } map { /(?<!== )ERRCODE_(?!TO_)(\w+)/g } split /\n/, $source),
+		# in SQL by the names of conditions
+		grep { defined && $_ ne '01000' } map { $sqlstate{ uc($_ // '') } } map { slurp_file($_) =~ /'([a-z_]+)'|\bRAISE ([a-z_]+)/g } grep { !/snowflake_/ } glob 'install/*.sql'),
 	'all SQLSTATEs are in the reference');
 
 # What the server's log can have is quoted there, with numbers and names in it.

@@ -278,6 +278,7 @@ my %bad = (
 	SnowflakeDrift => [ drift_seconds => '0.51x120' ],
 	SnowflakeClockSetBack => [ clock_regressions_total => '1x60 2x60' ],
 	SnowflakeLifetime => [ lifetime_end_seconds => '31536000x120' ],
+	SnowflakePartitionsEnd => [ 'check_findings{check="partitions", status="warning"}' => '1x120' ],
 	SnowflakeNodeNumbers => [ registry_free => '3x120' ],
 	SnowflakeRegistryClosed => [ registry_closed_seconds => '600-5x120' ],
 	SnowflakeRestarted => [ stats_reset_seconds => '100x60 4000x60' ],
