@@ -22,14 +22,7 @@ OBJS = \
 	src/codec.o \
 	src/codec_funcs.o \
 	src/compose_funcs.o \
-	src/convert.o \
-	src/convert_check.o \
-	src/convert_columns.o \
-	src/convert_cost.o \
-	src/convert_ids.o \
-	src/convert_plan.o \
-	src/convert_refuse.o \
-	src/convert_run.o \
+	src/convert_funcs.o \
 	src/copy_default.o \
 	src/ddl.o \
 	src/dialect.o \
