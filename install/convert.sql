@@ -1,65 +1,41 @@
 --
 -- Existing tables
 --
--- snowflake_convert() first makes a plan: rows of statements, and of what was
--- found.  That only reads, and is all that a dry run does.  The real run locks
--- the tables of the plan and makes it again, as something may have changed
--- before.  Once a plan needs the lock that is held, it is run.  The statements
--- are what a person would write, and run with the rights of the caller.
+-- snowflake_convert() first makes a plan: rows of statements, and of what was found.
+-- That only reads, and is all that a dry run does; it evaluates only what is built in.
+-- The real run locks the tables of the plan and makes it again, as something may have
+-- changed before.  Once a plan needs the lock that is held, it is run, with the rights
+-- of the caller.  "Members" are the columns that foreign keys and inheritance connect
+-- with the one to convert, in both directions and over any number of steps.
 --
--- "Members" are the columns that foreign keys and inheritance connect with the
--- one to convert, in both directions and over any number of steps.
---
--- Locks: ACCESS EXCLUSIVE on all tables concerned, by one LOCK TABLE, parents
--- before children and otherwise by OID.  What it has locked is given back before
--- another one, so that two conversions do not wait for each other.  Neither does
--- a plan wait for a table while it has another one: the IDs are read after all
--- that may wait.  (The server locks what a view reads to show its definition.
--- Then the view is in the way, and the call fails.)
---
--- A dry run runs nothing of others: what it evaluates is the server's own.
+-- Locks: ACCESS EXCLUSIVE on all tables concerned, by one LOCK TABLE, which are given
+-- back before another one: two conversions do not wait for each other.  Neither does
+-- a plan wait for a table while it has another one: the IDs are read after all that may
+-- wait.  (To show the definition of a view, the server locks what it reads.  Then the
+-- view is in the way, and the call fails.)
 --
 
--- What is in the way has its definition for a command.  The code is the SQLSTATE
--- of an error; of a statement it says what is to be done for it.
+-- What is in the way has its definition for a command.  The code is the SQLSTATE of an
+-- error; of a statement it says what is to be done.
 CREATE TYPE snowflake_catalog.convert_row AS (
     kind text, detail text, command text, code text, hint text);
 
-CREATE TYPE snowflake_catalog.convert_member AS (
-    rel oid,
-    att smallint,
-    name name,
-    type oid,
-    parents integer,    -- how many tables it inherits the column from
-    parent oid,         -- one of them
-    relkind "char",
-    typed boolean,      -- is it a typed table?
-    changes boolean,    -- does it become bigint?
-    takes boolean,      -- does it get new IDs: it references the column, or is it?
-    below boolean,      -- inherited from such a one
-    touched boolean,    -- is its table locked?
-    path oid[]);        -- from its topmost ancestor to itself
+-- Does it become bigint; does it get new IDs, as it references the column, and is it
+-- inherited from one that does; is its table locked; and from its topmost ancestor down
+CREATE TYPE snowflake_catalog.convert_member AS (rel oid, att smallint, name name, type oid,
+    parents integer, parent oid, changes boolean, takes boolean, below boolean, touched boolean,
+    path oid[]);
 
--- Its source: none, identity, sequence (nextval), pgedge (snowflake.nextval),
--- snowflake (snowflake_nextval), or other.
-CREATE TYPE snowflake_catalog.convert_column AS (
-    rel oid,
-    att smallint,
-    name name,
-    type oid,
-    tab text,           -- name of the table, for statements
-    label text,         -- and of the column
-    source text,
-    expression text,    -- its default
-    seq oid,            -- that the default draws from
-    tree oid[],         -- the table and those below it
-    back boolean,       -- to a sequence
-    widen boolean,      -- does any member become bigint?
-    members snowflake_catalog.convert_member[]);
+-- The table and those below it; its name and that of the column, for statements.  The
+-- source: none, identity, sequence (nextval), pgedge (snowflake.nextval), snowflake
+-- (snowflake_nextval), or other.  And is it to be a sequence, and does any member change?
+CREATE TYPE snowflake_catalog.convert_column AS (rel oid, att smallint, name name, type oid,
+    tree oid[], tab text, label text, source text, expression text, seq oid, back boolean,
+    widen boolean, members snowflake_catalog.convert_member[]);
 
 CREATE FUNCTION snowflake_catalog.show(ts timestamptz) RETURNS text
-LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' AS $$
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+SET datestyle = 'ISO' AS $$
 #variable_conflict use_column
 BEGIN
     RETURN ts::text;
@@ -70,8 +46,8 @@ CREATE FUNCTION snowflake_catalog.relation_name(relation oid) RETURNS text
 LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    RETURN (SELECT format('%I.%I', CASE WHEN n.oid = pg_my_temp_schema() THEN 'pg_temp'
-            ELSE n.nspname END, c.relname)
+    RETURN (SELECT format('%I.%I', CASE n.oid WHEN pg_my_temp_schema() THEN 'pg_temp'
+        ELSE n.nspname END, c.relname)
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.relation_name(oid) IS
@@ -81,19 +57,16 @@ CREATE FUNCTION snowflake_catalog.descendants(relation oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    RETURN ARRAY(WITH RECURSIVE tree (rel) AS (
-            SELECT relation
-            UNION
-            SELECT i.inhrelid FROM tree
-            JOIN pg_inherits i ON i.inhparent = tree.rel AND NOT i.inhdetachpending)
+    RETURN ARRAY(WITH RECURSIVE tree (rel) AS (SELECT relation UNION SELECT i.inhrelid
+            FROM tree JOIN pg_inherits i ON i.inhparent = tree.rel AND NOT i.inhdetachpending)
         SELECT rel FROM tree);
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.descendants(oid) IS
 'a table and those that inherit from it, partitions included';
 
 CREATE FUNCTION snowflake_catalog.table_size(relation oid) RETURNS bigint
-LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1ms' AS $$
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '1ms' AS $$
 #variable_conflict use_column
 BEGIN
     RETURN pg_table_size(relation::regclass);
@@ -105,78 +78,92 @@ COMMENT ON FUNCTION snowflake_catalog.table_size(oid) IS
 'the size of a table; of one that others have locked, at its last VACUUM or ANALYZE';
 
 CREATE FUNCTION snowflake_catalog.is_immutable(expression pg_node_tree) RETURNS boolean
-AS 'MODULE_PATHNAME', 'snowflake_is_immutable'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
+AS 'MODULE_PATHNAME', 'snowflake_is_immutable' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_catalog.is_immutable(pg_node_tree) IS
 'does the value of an expression depend on its variables only?';
 
--- What is needed for new IDs to be above one: nothing (NULL), to raise the mark, to
--- advance it, which takes a right, or a later clock.  Or none are above it, as its
--- time unit is the last one or a field is above the time.
-CREATE FUNCTION snowflake_catalog.drawing(
-    id bigint,
-    OUT preload_hint text,
-    OUT node_hint text,
-    OUT node integer,
-    OUT clock text,
-    OUT clock_shows timestamptz,
-    OUT id_time timestamptz,
-    OUT need text,
-    OUT above timestamptz)
-AS 'MODULE_PATHNAME', 'snowflake_drawing'
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+-- What new IDs need to be above one: nothing (NULL), to raise the mark, to advance it,
+-- which takes a right, or a later clock.  None are above where its time unit is the last
+-- one, or a field is above the time.
+CREATE FUNCTION snowflake_catalog.drawing(id bigint, OUT preload_hint text, OUT node_hint text,
+    OUT node integer, OUT clock text, OUT clock_shows timestamptz, OUT id_time timestamptz,
+    OUT need text, OUT above timestamptz)
+AS 'MODULE_PATHNAME', 'snowflake_drawing' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_catalog.drawing(bigint) IS
 'what this server draws IDs with, what it lacks, and what new IDs need to be above one';
 
 CREATE FUNCTION snowflake_catalog.raise_mark(id bigint) RETURNS void
-AS 'MODULE_PATHNAME', 'snowflake_raise_mark'
-LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'snowflake_raise_mark' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_catalog.raise_mark(bigint) IS
 'snowflake_advance() for everybody: not ahead of the clock';
 
--- Foreign keys are found by what they depend on, which has an index in both
--- directions, and children where there are some: the time for this goes with the
--- number of members, and not with its square.
-CREATE FUNCTION snowflake_catalog.convert_members(tab oid, col smallint, tree oid[], widen boolean)
+-- DETAIL and HINT cannot be NULL
+CREATE FUNCTION snowflake_catalog.convert_raise(rows snowflake_catalog.convert_row[]) RETURNS void
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    e snowflake_catalog.convert_row[] := ARRAY(SELECT r FROM unnest(rows) r WHERE r.kind = 'error');
+    list text := (SELECT string_agg(CASE x.n WHEN 1 THEN x.command ELSE 'Also: ' || x.detail
+            || coalesce(E':\n' || x.command, '') END, chr(10) ORDER BY x.n)
+        FROM unnest(e) WITH ORDINALITY AS x (kind, detail, command, code, hint, n));
+BEGIN
+    IF e = '{}' THEN
+        RETURN;
+    ELSIF list IS NULL AND e[1].hint IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = e[1].code, MESSAGE = e[1].detail;
+    ELSIF list IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = e[1].code, MESSAGE = e[1].detail, HINT = e[1].hint;
+    ELSIF e[1].hint IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = e[1].code, MESSAGE = e[1].detail, DETAIL = list;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = e[1].code, MESSAGE = e[1].detail, DETAIL = list, HINT = e[1].hint;
+END $$;
+COMMENT ON FUNCTION snowflake_catalog.convert_raise(snowflake_catalog.convert_row[]) IS
+'raise the errors of a plan as one';
+
+-- Foreign keys are found by what they depend on, which has an index in both directions,
+-- and children where there are some: the time goes with the number of members, and not
+-- with its square.  A foreign key to a column that changes is made anew, so that both
+-- tables are locked.
+CREATE FUNCTION snowflake_catalog.convert_members(tab oid, col smallint, tree oid[], back boolean)
 RETURNS SETOF snowflake_catalog.convert_member
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+    small oid[] := CASE WHEN NOT back THEN '{int2,int4}'::regtype[] END;
 BEGIN
     RETURN QUERY
-    WITH RECURSIVE member (rel, att, takes, below) AS (
-        SELECT tab, col, true, false
+    WITH RECURSIVE member (rel, att, takes, below, touched) AS (
+        SELECT tab, col, true, false, false
         UNION
-        SELECT l.rel, l.att, m.takes AND l.down, l.below FROM member m CROSS JOIN LATERAL (
-            SELECT o.torel, o.toatt, o.down, false FROM pg_depend d
+        SELECT l.rel, l.att, m.takes AND l.down, l.below, l.touched
+        FROM member m JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att
+        CROSS JOIN LATERAL (
+            SELECT o.torel, o.toatt, o.down, false, a.atttypid = ANY (small) FROM pg_depend d
             JOIN pg_constraint c ON c.oid = d.objid AND c.contype = 'f' AND c.conparentid = 0
             CROSS JOIN unnest(c.conkey, c.confkey) AS k (att, confatt)
             CROSS JOIN LATERAL (VALUES (c.conrelid, k.att, c.confrelid, k.confatt, false),
                 (c.confrelid, k.confatt, c.conrelid, k.att, true)) AS o (rel, att, torel, toatt, down)
-            WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = m.rel
-              AND d.refobjsubid = m.att AND d.classid = 'pg_constraint'::regclass
-              AND o.rel = m.rel AND o.att = m.att
+            WHERE (d.classid, d.refclassid, d.refobjid, d.refobjsubid, o.rel, o.att)
+                = ('pg_constraint'::regclass, 'pg_class'::regclass, m.rel, m.att, m.rel, m.att)
             UNION ALL
-            SELECT p.attrelid, p.attnum, false, false FROM pg_attribute c
-            JOIN pg_inherits i ON i.inhrelid = c.attrelid
-            JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = c.attname
-            WHERE c.attrelid = m.rel AND c.attnum = m.att AND c.attinhcount > 0
+            SELECT p.attrelid, p.attnum, false, false, false FROM pg_inherits i
+            JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname
+            WHERE i.inhrelid = m.rel AND a.attinhcount > 0
             UNION ALL
-            SELECT c.attrelid, c.attnum, true, m.takes FROM pg_attribute p
-            JOIN pg_inherits i ON i.inhparent = p.attrelid
-            JOIN pg_attribute c ON c.attrelid = i.inhrelid AND c.attname = p.attname
-            WHERE p.attrelid = m.rel AND p.attnum = m.att AND c.attinhcount > 0
+            SELECT c.attrelid, c.attnum, true, m.takes, false FROM pg_inherits i
+            JOIN pg_attribute c ON c.attrelid = i.inhrelid AND c.attname = a.attname
+            WHERE i.inhparent = m.rel AND c.attinhcount > 0
               AND (SELECT t.relhassubclass FROM pg_class t WHERE t.oid = m.rel)
-        ) AS l (rel, att, down, below)
+        ) AS l (rel, att, down, below, touched)
     ), known AS MATERIALIZED (
         SELECT m.rel, m.att, a.attname AS name, a.atttypid AS type, a.attinhcount::integer AS parents,
             (SELECT min(i.inhparent::bigint)::oid FROM pg_inherits i
-             WHERE i.inhrelid = m.rel AND a.attinhcount > 0 AND EXISTS (SELECT FROM pg_attribute p
-                WHERE p.attrelid = i.inhparent AND p.attname = a.attname)) AS parent,
-            c.relkind, c.reloftype <> 0 AS typed,
-            widen AND a.atttypid IN ('int2'::regtype, 'int4'::regtype) AS changes, m.takes, m.below
-        FROM (SELECT x.rel, x.att, bool_or(x.takes), bool_or(x.takes AND x.below) FROM member x
-            GROUP BY 1, 2) AS m (rel, att, takes, below)
-        JOIN pg_class c ON c.oid = m.rel
+             JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname
+             WHERE i.inhrelid = m.rel AND a.attinhcount > 0) AS parent,
+            coalesce(a.atttypid = ANY (small), false) AS changes, m.takes, m.below, m.touched
+        FROM (SELECT x.rel, x.att, bool_or(x.takes), bool_or(x.takes AND x.below), bool_or(x.touched)
+            FROM member x GROUP BY 1, 2) AS m (rel, att, takes, below, touched)
         JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att
     ), path (rel, name, oids) AS (
         SELECT k.rel, k.name, ARRAY[k.rel] FROM known k WHERE k.parent IS NULL
@@ -184,18 +171,8 @@ BEGIN
         SELECT k.rel, k.name, p.oids || k.rel FROM path p
         JOIN known k ON k.parent = p.rel AND k.name = p.name
     )
-    -- a foreign key to a column that changes is made anew, which locks both tables
-    SELECT k.*, k.changes OR k.rel = ANY (tree) OR widen AND EXISTS (
-            SELECT FROM pg_depend d
-            JOIN pg_constraint c ON c.oid = d.objid AND c.contype = 'f' AND c.conparentid = 0
-            CROSS JOIN unnest(c.conkey, c.confkey) AS e (att, confatt)
-            CROSS JOIN LATERAL (VALUES (c.conrelid, e.att, c.confrelid, e.confatt),
-                (c.confrelid, e.confatt, c.conrelid, e.att)) AS o (rel, att, torel, toatt)
-            JOIN pg_attribute t ON t.attrelid = o.torel AND t.attnum = o.toatt
-            WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = k.rel
-              AND d.refobjsubid = k.att AND d.classid = 'pg_constraint'::regclass
-              AND o.rel = k.rel AND o.att = k.att
-              AND t.atttypid IN ('int2'::regtype, 'int4'::regtype)), p.oids
+    SELECT k.rel, k.att, k.name, k.type, k.parents, k.parent, k.changes, k.takes, k.below,
+        k.changes OR k.touched OR k.rel = ANY (tree), p.oids
     FROM known k JOIN path p ON p.rel = k.rel AND p.name = k.name
     ORDER BY k.parents > 0, k.rel, k.att;
 END $$;
@@ -208,81 +185,69 @@ LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_
 #variable_conflict use_column
 DECLARE
     t snowflake_catalog.convert_column;
-    c pg_class;
-    a record;
+    c record;
     call text;
 BEGIN
-    SELECT * INTO c FROM pg_class WHERE oid = tab;
-    IF c.oid IS NULL THEN
-        RAISE undefined_table USING MESSAGE = format('relation with OID %s does not exist', tab);
-    ELSIF c.relkind NOT IN ('r', 'p') THEN
-        RAISE wrong_object_type USING MESSAGE = format('"%s" is not a table', c.relname);
-    ELSIF tab < 12000 OR c.relnamespace = 'pg_catalog'::regnamespace THEN
-        RAISE insufficient_privilege USING MESSAGE =
-            format('permission denied: "%s" is a system catalog', c.relname);
-    ELSIF NOT pg_has_role(c.relowner, 'USAGE') THEN
-        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', c.relname);
-    ELSIF pg_is_other_temp_schema(c.relnamespace) THEN
-        RAISE feature_not_supported USING MESSAGE =
-            'cannot convert temporary tables of other sessions';
-    END IF;
-
-    SELECT a.attnum, a.atttypid, a.attidentity, a.attgenerated, d.oid,
-        pg_get_expr(d.adbin, d.adrelid) AS expression INTO a
-    FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-    WHERE a.attrelid = tab AND a.attname = col AND NOT a.attisdropped;
+    SELECT c.*, a.*, d.oid AS default_oid, CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN
+        pg_get_expr(d.adbin, tab) END AS expression, format_type(a.atttypid, NULL) AS type INTO c
+    FROM (VALUES (tab)) AS r (oid) LEFT JOIN pg_class c ON c.oid = r.oid
+    LEFT JOIN pg_attribute a ON a.attrelid = tab AND a.attname = col AND NOT a.attisdropped
+    LEFT JOIN pg_attrdef d ON d.adrelid = tab AND d.adnum = a.attnum;
     t.tab := snowflake_catalog.relation_name(tab);
     t.label := format('%s.%I', t.tab, col);
-    IF a.attnum IS NULL THEN
-        RAISE undefined_column USING MESSAGE =
-            format('column "%s" of relation "%s" does not exist', col, c.relname);
-    ELSIF a.attnum < 0 THEN
-        RAISE feature_not_supported USING MESSAGE = format('cannot alter system column "%s"', col);
-    ELSIF a.attgenerated <> '' THEN
-        RAISE wrong_object_type USING MESSAGE = format('column %s is a generated column', t.label),
-            DETAIL = format('GENERATED ALWAYS AS (%s)', a.expression);
-    ELSIF a.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype) THEN
-        RAISE datatype_mismatch USING MESSAGE =
-            format('column %s is of type %s, not smallint, integer or bigint', t.label,
-                format_type(a.atttypid, NULL));
-    END IF;
+    -- what no statement could convert
+    PERFORM snowflake_catalog.convert_raise(array_agg(
+        ('error', k.detail, k.command, k.code, NULL)::snowflake_catalog.convert_row ORDER BY k.n))
+    FROM (SELECT * FROM (VALUES
+        (1, t.tab IS NULL, format('relation with OID %s does not exist', tab), '42P01', NULL),
+        (2, c.relkind NOT IN ('r', 'p'), format('"%s" is not a table', c.relname), '42809', NULL),
+        (3, tab < 12000 OR c.relnamespace = 'pg_catalog'::regnamespace,
+            format('permission denied: "%s" is a system catalog', c.relname), '42501', NULL),
+        (4, NOT pg_has_role(c.relowner, 'USAGE'), format('must be owner of table %s', c.relname),
+            '42501', NULL),
+        (5, pg_is_other_temp_schema(c.relnamespace),
+            'cannot convert temporary tables of other sessions', '0A000', NULL),
+        (6, c.attnum IS NULL, format('column "%s" of relation "%s" does not exist', col, c.relname),
+            '42703', NULL),
+        (7, c.attnum < 0, format('cannot alter system column "%s"', col), '0A000', NULL),
+        (8, c.attgenerated <> '', format('column %s is a generated column', t.label), '42809',
+            format('GENERATED ALWAYS AS (%s)', c.expression)),
+        (9, c.type NOT IN ('smallint', 'integer', 'bigint'), format('column %s is of type %s, not '
+            'smallint, integer or bigint', t.label, c.type), '42804', NULL)
+        ) AS k (n, applies, detail, code, command) WHERE k.applies ORDER BY k.n LIMIT 1) k;
 
-    -- A default is a call, with a cast around it in a column of a smaller type.
-    -- Its sequence, if that is a constant, and its function it depends on.
-    call := coalesce(substring(a.expression, format('^\((.*)\)::%s$', nullif(
-        format_type(a.atttypid, NULL), 'bigint'))), a.expression);
-    t.seq := (SELECT d.refobjid FROM pg_depend d
-        JOIN pg_class s ON s.oid = d.refobjid AND s.relkind = 'S'
-        WHERE d.classid = 'pg_attrdef'::regclass AND d.objid = a.oid
-          AND d.refclassid = 'pg_class'::regclass
-          AND call ~ '^(snowflake\.)?nextval\(''.*''::regclass\)$');
+    -- A default is a call, with a cast around it in a column of a smaller type.  It depends
+    -- on its function, and on its sequence where that is a constant.
+    call := coalesce(substring(c.expression, format('^\((.*)\)::%s$', nullif(c.type, 'bigint'))),
+        c.expression);
+    t.seq := (SELECT d.refobjid FROM pg_depend d JOIN pg_class s ON s.oid = d.refobjid
+        WHERE (d.classid, d.objid, d.refclassid, s.relkind) = ('pg_attrdef'::regclass, c.default_oid,
+            'pg_class'::regclass, 'S') AND call ~ '^(snowflake\.)?nextval\(''.*''::regclass\)$');
     t.source := CASE
-        WHEN a.attidentity <> '' THEN 'identity'
+        WHEN c.attidentity <> '' THEN 'identity'
         WHEN call IS NULL THEN 'none'
         WHEN call = '@extschema@.snowflake_nextval()' THEN 'snowflake'
         WHEN call ~ '^nextval\(' AND t.seq IS NOT NULL THEN 'sequence'
-        WHEN call ~ '^snowflake\.nextval\(' AND EXISTS (
-            SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid
-            WHERE d.classid = 'pg_attrdef'::regclass AND d.objid = a.oid
-              AND d.refclassid = 'pg_proc'::regclass AND p.proname = 'nextval' AND p.pronargs = 1
+        WHEN call ~ '^snowflake\.nextval\(' AND EXISTS (SELECT FROM pg_depend d
+            JOIN pg_proc p ON p.oid = d.refobjid
+            WHERE (d.classid, d.objid, d.refclassid, p.proname, p.pronargs) = ('pg_attrdef'::regclass,
+                c.default_oid, 'pg_proc'::regclass, 'nextval', 1)
               AND (call LIKE '%()' OR p.proargtypes[0] = 'regclass'::regtype)) THEN 'pgedge'
         ELSE 'other' END;
-    t.expression := CASE a.attidentity WHEN 'a' THEN 'GENERATED ALWAYS AS IDENTITY'
-        WHEN 'd' THEN 'GENERATED BY DEFAULT AS IDENTITY' ELSE a.expression END;
+    t.expression := c.expression;
     t.rel := tab;
-    t.att := a.attnum;
+    t.att := c.attnum;
     t.name := col;
-    t.type := a.atttypid;
+    t.type := c.atttypid;
     t.back := back;
     t.tree := snowflake_catalog.descendants(tab);
-    t.members := ARRAY(SELECT m FROM snowflake_catalog.convert_members(tab, t.att, t.tree, NOT back) m);
+    t.members := ARRAY(SELECT m FROM snowflake_catalog.convert_members(tab, t.att, t.tree, back) m);
     t.widen := (SELECT bool_or(m.changes) FROM unnest(t.members) m);
     RETURN t;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_column(oid, name, boolean) IS
 'the column to convert; an error where no statement could convert it';
 
--- Members, Citus, parents and children, as rows of the plan.
 CREATE FUNCTION snowflake_catalog.convert_checks(t snowflake_catalog.convert_column)
 RETURNS SETOF snowflake_catalog.convert_row
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -290,32 +255,29 @@ LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_
 BEGIN
     RETURN QUERY
     SELECT k.kind, k.detail, NULL, k.code, k.hint
-    FROM (SELECT m.*, m.rel = t.rel AND m.att = t.att AS is_target,
+    FROM (SELECT m.*, m.rel = t.rel AND m.att = t.att AS is_target, format('%s.%I', n, m.name) AS label,
+            m.touched AND m.att = min(m.att) OVER (PARTITION BY m.rel, m.touched) AS is_first,
+            n AS tab, snowflake_catalog.relation_name(m.parent) AS above,
             (WITH RECURSIVE d (oid) AS (SELECT m.type UNION SELECT b.typbasetype FROM d
                 JOIN pg_type b ON b.oid = d.oid AND b.typtype = 'd')
-             SELECT max(d.oid) FROM d WHERE d.oid IN (21, 23)) AS base,
-            m.touched AND m.att = min(m.att) OVER (PARTITION BY m.rel, m.touched) AS is_first,
-            snowflake_catalog.relation_name(m.rel) AS tab FROM unnest(t.members) m) AS m
+             SELECT d.oid FROM d WHERE d.oid IN ('int2'::regtype, 'int4'::regtype)) AS small
+        FROM unnest(t.members) m, snowflake_catalog.relation_name(m.rel) n) AS m
     JOIN pg_class c ON c.oid = m.rel
     CROSS JOIN LATERAL (VALUES
-        (1, NOT t.back AND NOT m.is_target AND m.base <> m.type, 'error',
-            format('column %s.%I, which a foreign key connects with the IDs, is of the domain %s over %s',
-                m.tab, m.name, format_type(m.type, NULL), format_type(m.base, NULL)), '42804', NULL),
+        (1, NOT t.back AND NOT m.is_target AND m.small <> m.type, 'error', format('column %s, which a '
+            'foreign key connects with the IDs, is of the domain %s over %s', m.label,
+            format_type(m.type, NULL), format_type(m.small, NULL)), '42804', NULL),
         (2, m.is_first AND NOT pg_has_role(c.relowner, 'USAGE'), 'error',
             format('must be owner of table %s', m.tab), '42501', NULL),
-        (3, m.changes AND m.typed, 'error',
-            format('%s is a typed table, so the type of its column %I cannot change', m.tab, m.name),
-            '42809', NULL),
-        (4, m.changes AND m.parents > 1, 'error',
-            format('column %s.%I, whose type must change, is inherited from more than one table',
-                m.tab, m.name), '42P16', NULL),
-        (5, m.changes AND m.relkind = 'f', 'warning',
-            format('%s is a foreign table: the column must become bigint on the other server, too',
-                m.tab), NULL, NULL),
-        (6, m.changes AND m.is_target AND m.parents > 0, 'error',
-            format('column %s, whose type must change, is inherited from %s', t.label,
-                snowflake_catalog.relation_name(m.parent)), '42P16',
-            format('Convert column %I of %s.', m.name, snowflake_catalog.relation_name(m.parent)))
+        (3, m.changes AND c.reloftype <> 0, 'error', format('%s is a typed table, so the type of its '
+            'column %I cannot change', m.tab, m.name), '42809', NULL),
+        (4, m.changes AND m.parents > 1, 'error', format('column %s, whose type must change, is '
+            'inherited from more than one table', m.label), '42P16', NULL),
+        (5, m.changes AND c.relkind = 'f', 'warning', format('%s is a foreign table: the column must '
+            'become bigint on the other server, too', m.tab), NULL, NULL),
+        (6, m.changes AND m.is_target AND m.parents > 0, 'error', format('column %s, whose type must '
+            'change, is inherited from %s', m.label, m.above), '42P16',
+            format('Convert column %I of %s.', m.name, m.above))
     ) AS k (n, applies, kind, detail, code, hint)
     WHERE k.applies ORDER BY m.parents > 0, m.rel, m.att, k.n;
 
@@ -327,198 +289,170 @@ BEGIN
             coalesce(format('column %s.%I cannot be altered: Citus ', r.tab, m.name) || r.reason,
                 format('Citus has the rows of %s: the estimate does not count them', r.tab)),
             NULL, '0A000', CASE WHEN r.reason IS NULL THEN NULL
-                WHEN t.source = 'identity' AND m.rel = t.rel THEN 'Distribute a new table whose column'
-                    ' has the default snowflake_nextval(), and move the rows.'
-                ELSE format('Run SELECT undistribute_table(%L, cascade_via_foreign_keys => true),'
-                    ' convert the column, and distribute the table again.', r.tab) END
+                WHEN t.source = 'identity' AND m.rel = t.rel THEN 'Distribute a new table whose column '
+                    'has the default snowflake_nextval(), and move the rows.'
+                ELSE format('Run SELECT undistribute_table(%L, cascade_via_foreign_keys => true), '
+                    'convert the column, and distribute the table again.', r.tab) END
         FROM unnest(t.members) m JOIN pg_catalog.pg_dist_partition p ON p.logicalrelid = m.rel
+        CROSS JOIN LATERAL (SELECT m.rel = t.rel AND m.att = t.att) AS i (is_target)
         CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(m.rel), CASE
-            WHEN (m.rel, m.att) = (t.rel, t.att) AND t.back
-                THEN 'gives no sequence to a distributed table'
-            WHEN (m.rel, m.att) = (t.rel, t.att) AND t.source = 'identity'
-                THEN 'alters no identity column'
-            WHEN (m.rel, m.att) = (t.rel, t.att) AND m.changes AND t.source = 'sequence'
+            WHEN i.is_target AND t.back THEN 'gives no sequence to a distributed table'
+            WHEN i.is_target AND t.source = 'identity' THEN 'alters no identity column'
+            WHEN i.is_target AND m.changes AND t.source = 'sequence'
                 THEN 'does not change the type of a column that draws from a sequence'
-            WHEN ((m.rel, m.att) = (t.rel, t.att) OR m.changes)
-                AND substring(p.partkey, ':varattno (\d+)') = m.att::text
+            WHEN (i.is_target OR m.changes) AND substring(p.partkey, ':varattno (\d+)') = m.att::text
                 THEN 'distributes the rows by it' END) AS r (tab, reason)
-        WHERE m.parents = 0 AND (m.changes OR r.reason IS NOT NULL)
-        ORDER BY m.rel, m.att;
+        WHERE m.parents = 0 AND (m.changes OR r.reason IS NOT NULL) ORDER BY m.rel, m.att;
     END IF;
 
-    IF t.source = 'snowflake' AND NOT t.back THEN
-        RETURN;
-    END IF;
+    -- parents and children, where the default changes
     RETURN QUERY
-    SELECT CASE WHEN i.is_identity THEN 'error' ELSE 'note' END,
-        CASE WHEN i.is_identity THEN
-            format('column %s is an identity column by its partitioned table %s', t.label, i.parent)
-        ELSE format('only the default of %s changes, and not that of %s, from which it inherits the column',
-            t.tab, i.parent)
-            || CASE WHEN c.relispartition THEN ': rows inserted there have the other one' ELSE '' END END,
+    SELECT CASE WHEN i.is_identity THEN 'error' ELSE 'note' END, CASE WHEN i.is_identity
+            THEN format('column %s is an identity column by its partitioned table %s', t.label, i.parent)
+            ELSE format('only the default of %s changes, and not that of %s, from which it inherits '
+                'the column%s', t.tab, i.parent, CASE WHEN c.relispartition THEN ': rows inserted '
+                'there have the other one' END) END,
         NULL, '42P16', CASE WHEN i.is_identity THEN format('Convert column %I of %s.', t.name, i.parent) END
-    FROM unnest(t.members) m
-    JOIN pg_class c ON c.oid = m.rel
+    FROM unnest(t.members) m JOIN pg_class c ON c.oid = m.rel
     JOIN pg_attribute p ON p.attrelid = m.parent AND p.attname = m.name
-    CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(m.parent),
-        t.source = 'identity' AND p.attidentity <> '' AND c.relispartition) AS i (parent, is_identity)
-    WHERE m.rel = t.rel AND m.att = t.att AND (i.is_identity OR t.type = 'int8'::regtype);
-
+    CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(m.parent), t.source = 'identity'
+        AND p.attidentity <> '' AND c.relispartition) AS i (parent, is_identity)
+    WHERE m.rel = t.rel AND m.att = t.att AND (t.back OR t.source <> 'snowflake')
+      AND (i.is_identity OR t.type = 'int8'::regtype);
     RETURN QUERY
-    SELECT x.kind, CASE x.kind WHEN 'error'
-            THEN format('column %s.%I is an identity column of its own', c.oid::regclass, t.name)
-            ELSE format('the default of %s.%I goes too: %s', c.oid::regclass, t.name, x.expression) END,
+    SELECT x.kind, CASE x.kind WHEN 'error' THEN format('column %s.%I is an identity column of its own',
+            c.oid::regclass, t.name)
+        ELSE format('the default of %s.%I goes too: %s', c.oid::regclass, t.name, x.expression) END,
         NULL, '42P16', CASE x.kind WHEN 'error' THEN 'Convert that table first.' END
     FROM pg_class c
-    JOIN pg_attribute p ON p.attrelid = t.rel AND p.attnum = t.att
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = t.name
-    LEFT JOIN pg_attrdef pd ON pd.adrelid = t.rel AND pd.adnum = t.att
     LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-    CROSS JOIN LATERAL (SELECT pg_get_expr(d.adbin, d.adrelid), CASE
-        WHEN a.attidentity <> '' AND (NOT c.relispartition OR p.attidentity = '') THEN 'error'
-        WHEN a.attidentity = '' AND pg_get_expr(d.adbin, d.adrelid)
-            <> coalesce(pg_get_expr(pd.adbin, pd.adrelid), '') THEN 'warning' END
+    CROSS JOIN LATERAL (SELECT pg_get_expr(d.adbin, d.adrelid)) AS e (expression)
+    CROSS JOIN LATERAL (SELECT e.expression, CASE
+        WHEN a.attidentity <> '' AND NOT (c.relispartition AND t.source = 'identity') THEN 'error'
+        WHEN a.attidentity = '' AND e.expression <> coalesce(t.expression, '') THEN 'warning' END
     ) AS x (expression, kind)
     WHERE c.oid = ANY (t.tree) AND c.oid <> t.rel AND x.kind IS NOT NULL
-    ORDER BY 2;
+      AND (t.back OR t.source <> 'snowflake') ORDER BY 2;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_checks(snowflake_catalog.convert_column) IS
 'what of the tables and columns keeps a column from being converted, or changes with it';
 
--- Objects that keep the server from changing the type of a column, as they depend
--- on it.  Views that use such a view are among them: they have to be dropped, too.
+-- Views that use a view in the way have to be dropped, too.
 CREATE FUNCTION snowflake_catalog.convert_blockers(members snowflake_catalog.convert_member[])
 RETURNS SETOF snowflake_catalog.convert_row
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH RECURSIVE dep (classid, objid, rel, name) AS (
-        SELECT d.classid, d.objid, m.rel, m.name FROM unnest(members) m
-        JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = m.rel
-            AND d.refobjsubid = m.att
-        WHERE m.changes AND (d.classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass,
-                'pg_publication_rel'::regclass, 'pg_proc'::regclass)
-            OR d.classid = 'pg_trigger'::regclass AND EXISTS (SELECT FROM pg_trigger g
-                WHERE g.oid = d.objid AND g.tgparentid = 0)
-            OR d.classid = 'pg_attrdef'::regclass AND EXISTS (SELECT FROM pg_attrdef x
-                WHERE x.oid = d.objid AND (x.adrelid, x.adnum) <> (m.rel, m.att)))
+    WITH RECURSIVE dep (classid, objid, use) AS (
+        SELECT d.classid, d.objid, format('%s.%I', m.rel::regclass, m.name) FROM unnest(members) m
+        JOIN pg_depend d ON (d.refclassid, d.refobjid, d.refobjsubid)
+            = ('pg_class'::regclass, m.rel, m.att)
+        LEFT JOIN pg_trigger g ON d.classid = 'pg_trigger'::regclass AND g.oid = d.objid
+        LEFT JOIN pg_attrdef x ON d.classid = 'pg_attrdef'::regclass AND x.oid = d.objid
+        WHERE m.changes AND (g.tgparentid = 0 OR (x.adrelid, x.adnum) <> (m.rel, m.att)
+            OR d.classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass,
+                'pg_publication_rel'::regclass, 'pg_proc'::regclass))
     ), views (rule, view, level) AS (
         SELECT r.oid, r.ev_class, 0 FROM pg_rewrite r
         WHERE r.oid IN (SELECT objid FROM dep WHERE classid = 'pg_rewrite'::regclass)
         UNION
         SELECT r.oid, r.ev_class, v.level + 1 FROM views v
-        JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = v.view
-            AND d.classid = 'pg_rewrite'::regclass
-        JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view
-        WHERE v.level < 100
+        JOIN pg_depend d ON (d.refclassid, d.refobjid, d.classid)
+            = ('pg_class'::regclass, v.view, 'pg_rewrite'::regclass)
+        JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view WHERE v.level < 100
     ), found (classid, objid, level, uses) AS (
-        SELECT classid, objid, 0, string_agg(DISTINCT format('%s.%I', rel::regclass, name), ', ')
-        FROM dep GROUP BY classid, objid
+        SELECT classid, objid, 0, string_agg(DISTINCT use, ', ') FROM dep GROUP BY classid, objid
         UNION ALL
-        SELECT 'pg_rewrite'::regclass, rule, max(level), NULL FROM views
-        GROUP BY rule HAVING min(level) > 0
+        SELECT 'pg_rewrite'::regclass, rule, max(level), NULL FROM views GROUP BY rule HAVING min(level) > 0
     )
     SELECT 'error', o.object || coalesce(' uses ' || f.uses || ', whose type must change',
             ' uses a view that stands in the way'),
-        CASE f.classid
-            WHEN 'pg_rewrite'::regclass THEN CASE c.relkind
-                WHEN 'v' THEN format(E'CREATE VIEW %s%s AS\n%s', c.oid::regclass, ' WITH ('
-                    || array_to_string(c.reloptions, ', ') || ')', pg_get_viewdef(c.oid))
-                WHEN 'm' THEN format(E'CREATE MATERIALIZED VIEW %s AS\n%s', c.oid::regclass,
-                    pg_get_viewdef(c.oid))
-                ELSE pg_get_ruledef(f.objid) END
-            WHEN 'pg_trigger'::regclass THEN pg_get_triggerdef(f.objid)
-            WHEN 'pg_attrdef'::regclass THEN format('GENERATED ALWAYS AS (%s)',
-                pg_get_expr(x.adbin, x.adrelid))
-            WHEN 'pg_proc'::regclass THEN pg_get_functiondef(f.objid)
-            WHEN 'pg_publication_rel'::regclass THEN (
-                SELECT format('ALTER PUBLICATION %I ADD TABLE ONLY %s%s%s', b.pubname,
-                    p.prrelid::regclass, (SELECT ' (' || string_agg(quote_ident(a.attname), ', '
-                        ORDER BY a.attnum) || ')' FROM pg_attribute a
-                        WHERE a.attrelid = p.prrelid AND a.attnum = ANY (p.prattrs)),
-                    ' WHERE ' || pg_get_expr(p.prqual, p.prrelid))
-                FROM pg_publication_rel p JOIN pg_publication b ON b.oid = p.prpubid
-                WHERE p.oid = f.objid)
-            ELSE (SELECT concat_ws(' ', 'USING (' || pg_get_expr(p.polqual, p.polrelid) || ')',
-                'WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')
-                FROM pg_policy p WHERE p.oid = f.objid) END,
-        '2BP01',
-        'In one transaction, drop what is in the way, convert the column, and create it again.'
+        CASE WHEN c.relkind = 'v' THEN format(E'CREATE VIEW %s%s AS\n%s', c.oid::regclass,
+                ' WITH (' || array_to_string(c.reloptions, ', ') || ')', pg_get_viewdef(c.oid))
+            WHEN c.relkind = 'm' THEN format(E'CREATE MATERIALIZED VIEW %s AS\n%s', c.oid::regclass,
+                pg_get_viewdef(c.oid))
+            WHEN r.oid IS NOT NULL THEN pg_get_ruledef(r.oid)
+            WHEN x.oid IS NOT NULL THEN format('GENERATED ALWAYS AS (%s)', pg_get_expr(x.adbin, x.adrelid))
+            WHEN p.oid IS NOT NULL THEN concat_ws(' ', 'USING (' || pg_get_expr(p.polqual, p.polrelid)
+                || ')', 'WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')
+            WHEN u.oid IS NOT NULL THEN format('ALTER PUBLICATION %I ADD TABLE ONLY %s%s%s',
+                (SELECT b.pubname FROM pg_publication b WHERE b.oid = u.prpubid), u.prrelid::regclass,
+                (SELECT ' (' || string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) || ')'
+                 FROM pg_attribute a WHERE a.attrelid = u.prrelid AND a.attnum = ANY (u.prattrs)),
+                ' WHERE ' || pg_get_expr(u.prqual, u.prrelid))
+            WHEN f.classid = 'pg_trigger'::regclass THEN pg_get_triggerdef(f.objid)
+            ELSE pg_get_functiondef(f.objid) END,
+        '2BP01', 'In one transaction, drop what is in the way, convert the column, and create it again.'
     FROM found f
     LEFT JOIN pg_rewrite r ON f.classid = 'pg_rewrite'::regclass AND r.oid = f.objid
     LEFT JOIN pg_class c ON c.oid = r.ev_class
     LEFT JOIN pg_attrdef x ON f.classid = 'pg_attrdef'::regclass AND x.oid = f.objid
+    LEFT JOIN pg_policy p ON f.classid = 'pg_policy'::regclass AND p.oid = f.objid
+    LEFT JOIN pg_publication_rel u ON f.classid = 'pg_publication_rel'::regclass AND u.oid = f.objid
     CROSS JOIN LATERAL (SELECT CASE
         WHEN c.relkind IN ('v', 'm') THEN pg_describe_object('pg_class'::regclass, c.oid, 0)
-        WHEN f.classid = 'pg_attrdef'::regclass
+        WHEN x.oid IS NOT NULL
             THEN 'generated ' || pg_describe_object('pg_class'::regclass, x.adrelid, x.adnum)
         ELSE pg_describe_object(f.classid, f.objid, 0) END) AS o (object)
     ORDER BY f.level, o.object, f.uses;
 
     RETURN QUERY
     WITH RECURSIVE used (type) AS (
-        SELECT c.reltype FROM unnest(members) m
-        JOIN pg_class c ON c.oid = m.rel AND c.reltype <> 0 WHERE m.changes
+        SELECT c.reltype FROM unnest(members) m JOIN pg_class c ON c.oid = m.rel AND c.reltype <> 0
+        WHERE m.changes
         UNION
-        SELECT d.objid FROM used u JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass
-            AND d.refobjid = u.type AND d.classid = 'pg_type'::regclass
+        SELECT d.objid FROM used u JOIN pg_depend d ON (d.refclassid, d.refobjid, d.classid)
+            = ('pg_type'::regclass, u.type, 'pg_type'::regclass)
     )
-    SELECT DISTINCT 'error', format(
-        'column %s.%I has rows of a table whose column must change, as type %s',
-        a.attrelid::regclass, a.attname, format_type(u.type, NULL)), NULL, '2BP01', NULL
-    FROM used u JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass AND d.refobjid = u.type
-        AND d.classid = 'pg_class'::regclass
+    SELECT DISTINCT 'error', format('column %s.%I has rows of a table whose column must change, as type '
+        '%s', a.attrelid::regclass, a.attname, format_type(u.type, NULL)), NULL, '2BP01', NULL
+    FROM used u JOIN pg_depend d ON (d.refclassid, d.refobjid, d.classid)
+        = ('pg_type'::regclass, u.type, 'pg_class'::regclass)
     JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'm', 'p')
-    JOIN pg_attribute a ON a.attrelid = d.objid AND a.attnum = d.objsubid
-    ORDER BY 2;
+    JOIN pg_attribute a ON a.attrelid = d.objid AND a.attnum = d.objsubid ORDER BY 2;
 
     RETURN QUERY
     SELECT 'error', format('column %s.%I, whose type must change, is in the partition key',
             m.rel::regclass, m.name), 'PARTITION BY ' || pg_get_partkeydef(m.rel), '0A000',
         'Make a new partitioned table with a bigint column, and move the rows.'
     FROM unnest(members) m
+    -- a column in a partition key depends on its table
     WHERE m.changes AND EXISTS (SELECT FROM pg_depend d
-        WHERE d.classid = 'pg_class'::regclass AND d.objid = m.rel AND d.objsubid = m.att
-          AND d.refclassid = 'pg_class'::regclass AND d.refobjid = m.rel AND d.refobjsubid = 0
-          AND d.deptype = 'i')
+        WHERE (d.classid, d.objid, d.objsubid, d.refclassid, d.refobjid, d.refobjsubid, d.deptype)
+            = ('pg_class'::regclass, m.rel, m.att, 'pg_class'::regclass, m.rel, 0, 'i'))
     ORDER BY 2;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_blockers(snowflake_catalog.convert_member[]) IS
 'objects that depend on columns whose type must change, with their definitions';
 
--- In which partitions IDs belong.  The way: any (the column is not in the partition
--- key), mixed (with other columns), or else the key's strategy.  Bounds are read
--- without a lock.  How an ID is hashed is the same in all versions of the server.
+-- In which partitions IDs belong.  The way: any (the column is not in the partition key),
+-- mixed (with other columns), or else the strategy of the key.  Bounds are read, without
+-- a lock on the table.  How an ID is hashed is the same in all versions of the server.
 CREATE FUNCTION snowflake_catalog.convert_route(parent oid, col name, ids bigint[])
 RETURNS TABLE (way text, id bigint, child oid)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     SELECT CASE WHEN NOT EXISTS (SELECT FROM pg_depend d
-            WHERE d.classid = 'pg_class'::regclass AND d.objid = parent AND d.objsubid = a.attnum
-              AND d.refclassid = 'pg_class'::regclass AND d.refobjid = parent AND d.refobjsubid = 0
-              AND d.deptype = 'i') THEN 'any'
+            WHERE (d.classid, d.objid, d.objsubid, d.refclassid, d.refobjid, d.refobjsubid, d.deptype)
+                = ('pg_class'::regclass, parent, a.attnum, 'pg_class'::regclass, parent, 0, 'i')) THEN 'any'
         WHEN k.partnatts = 1 AND k.partattrs[0] = a.attnum AND o.oid < 12000
-            AND o.opcintype = 'int8'::regtype THEN k.partstrat::text
-        ELSE 'mixed' END INTO way
-    FROM pg_partitioned_table k
-    JOIN pg_attribute a ON a.attrelid = k.partrelid AND a.attname = col
-    JOIN pg_opclass o ON o.oid = k.partclass[0]
-    WHERE k.partrelid = parent;
+            AND o.opcintype = 'int8'::regtype THEN k.partstrat::text ELSE 'mixed' END INTO way
+    FROM pg_partitioned_table k JOIN pg_attribute a ON a.attrelid = k.partrelid AND a.attname = col
+    JOIN pg_opclass o ON o.oid = k.partclass[0] WHERE k.partrelid = parent;
     RETURN QUERY
     WITH bound AS MATERIALIZED (
         SELECT i.inhrelid AS rel, b.def = 'DEFAULT' AS is_default,
             substring(b.def, 'FROM \(''?(-?\d+)')::bigint AS lower,
-            substring(b.def, 'TO \(''?(-?\d+)')::bigint AS upper,
-            string_to_array(translate(substring(b.def, 'IN \((.*)\)'), ''' ', ''), ',',
-                'NULL')::bigint[] AS list,
+            substring(b.def, 'TO \(''?(-?\d+)')::bigint AS upper, string_to_array(translate(
+                substring(b.def, 'IN \((.*)\)'), ''' ', ''), ',', 'NULL')::bigint[] AS list,
             substring(b.def, 'modulus (\d+)')::numeric AS modulus,
             substring(b.def, 'remainder (\d+)')::numeric AS remainder
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         CROSS JOIN LATERAL pg_get_expr(c.relpartbound, 0) AS b (def)
-        WHERE i.inhparent = parent AND NOT i.inhdetachpending AND way IN ('r', 'l', 'h')
-    )
+        WHERE i.inhparent = parent AND NOT i.inhdetachpending AND way IN ('r', 'l', 'h'))
     SELECT way, t.id, (SELECT b.rel FROM bound b
         WHERE b.is_default OR CASE way WHEN 'l' THEN t.id = ANY (b.list)
             WHEN 'r' THEN coalesce(t.id >= b.lower, true) AND coalesce(t.id < b.upper, true)
@@ -530,39 +464,26 @@ END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_route(oid, name, bigint[]) IS
 'in which partitions of a table IDs belong';
 
--- From a partition upwards: which IDs may get there, and where one does not.
-CREATE FUNCTION snowflake_catalog.convert_above(rel oid, col name, INOUT ids bigint[],
-    OUT stop oid, OUT mixed boolean, OUT id bigint)
+-- NULL for an ID that gets there for certain
+CREATE FUNCTION snowflake_catalog.convert_above(rel oid, col name, ids bigint[])
+RETURNS TABLE (id bigint, stop oid, mixed boolean)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
-DECLARE
-    parent oid;
-    r record;
 BEGIN
-    LOOP
-        parent := (SELECT i.inhparent FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid
-            WHERE c.oid = rel AND c.relispartition);
-        EXIT WHEN parent IS NULL;
-        SELECT array_agg(x.id) FILTER (WHERE x.passes OR x.way = 'mixed') AS ids,
-            array_agg(x.id) FILTER (WHERE NOT x.passes) AS refused, bool_or(x.way = 'mixed') AS mixed
-        INTO r FROM (SELECT w.*, w.way = 'any'
-                OR w.way <> 'mixed' AND w.child IS NOT DISTINCT FROM rel AS passes
-            FROM snowflake_catalog.convert_route(parent, col, ids) w) x;
-        IF stop IS NULL AND r.refused IS NOT NULL THEN
-            stop := rel;
-            mixed := r.mixed;
-            id := r.refused[1];
-        END IF;
-        ids := coalesce(r.ids, '{}');
-        rel := parent;
-    END LOOP;
+    RETURN QUERY
+    SELECT t.id, s.rel::oid, s.way = 'mixed'
+    FROM unnest(ids) WITH ORDINALITY AS t (id, n) LEFT JOIN (SELECT DISTINCT ON (r.id) r.id, a.rel, r.way
+        FROM pg_partition_ancestors($1) WITH ORDINALITY AS a (rel, n)
+        JOIN pg_partition_ancestors($1) WITH ORDINALITY AS p (rel, n) ON p.n = a.n + 1
+        CROSS JOIN LATERAL snowflake_catalog.convert_route(p.rel, col, ids) r
+        WHERE r.way = 'mixed' OR r.way <> 'any' AND r.child IS DISTINCT FROM a.rel
+        ORDER BY r.id, a.n) s ON s.id = t.id ORDER BY t.n;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_above(oid, name, bigint[]) IS
-'which IDs may get into a partition, and where another one does not';
+'at which partition above a table, or at itself, IDs do not get through';
 
--- From a partitioned table downwards: where one does not get through for certain.
-CREATE FUNCTION snowflake_catalog.convert_below(rel oid, col name, ids bigint[],
-    OUT stop oid, OUT mixed boolean, OUT id bigint)
+CREATE FUNCTION snowflake_catalog.convert_below(rel oid, col name, ids bigint[], OUT id bigint,
+    OUT stop oid, OUT mixed boolean)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -574,26 +495,25 @@ BEGIN
         GROUP BY x.way, x.child ORDER BY min(x.n)
     LOOP
         IF r.way = 'mixed' OR r.way <> 'any' AND r.child IS NULL THEN
-            stop := rel;
-            mixed := r.way = 'mixed';
-            id := r.ids[1];
-            RETURN;
+            SELECT r.ids[1], rel, r.way = 'mixed' INTO id, stop, mixed;
+        ELSE
+            SELECT b.* INTO id, stop, mixed
+            FROM (SELECT i.inhrelid FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+                WHERE i.inhparent = rel AND NOT i.inhdetachpending AND c.relkind = 'p'
+                  AND (r.child IS NULL OR i.inhrelid = r.child) ORDER BY 1) AS c (oid)
+            CROSS JOIN LATERAL snowflake_catalog.convert_below(c.oid, col, r.ids) b
+            WHERE b.stop IS NOT NULL LIMIT 1;
         END IF;
-        SELECT b.* INTO stop, mixed, id
-        FROM (SELECT i.inhrelid FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-            WHERE i.inhparent = rel AND NOT i.inhdetachpending AND c.relkind = 'p'
-              AND (r.child IS NULL OR i.inhrelid = r.child) ORDER BY 1) AS c (oid)
-        CROSS JOIN LATERAL snowflake_catalog.convert_below(c.oid, col, r.ids) b
-        WHERE b.stop IS NOT NULL LIMIT 1;
         EXIT WHEN stop IS NOT NULL;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_below(oid, name, bigint[]) IS
-'where IDs have no partition, or perhaps none';
+'in which table below, or in itself, an ID has no partition for certain';
 
--- Some IDs are tried, of now, and for constraints of later.  A constraint is
--- evaluated only if it looks at nothing but the ID, is immutable, and depends on
--- nothing but its table or domain: nothing is recorded to depend on what is built in.
+-- Some IDs are tried, of now, and for constraints of later.  A constraint is evaluated
+-- only if it looks at nothing but the ID, is immutable, and depends on nothing but its
+-- table or domain: nothing is recorded to depend on what is built in.  What a table has
+-- from another one is found there.
 CREATE FUNCTION snowflake_catalog.convert_refusals(t snowflake_catalog.convert_column, force boolean)
 RETURNS SETOF snowflake_catalog.convert_row
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -607,17 +527,15 @@ DECLARE
 BEGIN
     SELECT array_agg(@extschema@.snowflake_compose(x.ts, d.node, (i % l.workers)::integer,
         (i % l.sequences)::integer) ORDER BY y.years, i) INTO ids
-    FROM snowflake_catalog.drawing(-1) d
-    CROSS JOIN @extschema@.snowflake_layout() l
+    FROM snowflake_catalog.drawing(-1) d CROSS JOIN @extschema@.snowflake_layout() l
     CROSS JOIN (VALUES (0, 63), (1, 0), (10, 0)) AS y (years, last)
     CROSS JOIN generate_series(0, y.last) i
     CROSS JOIN LATERAL (SELECT least(greatest(d.clock_shows, l.first_ts), l.last_ts)
-        + y.years * interval '31557600 s') AS x (ts)
-    WHERE x.ts <= l.last_ts;
+        + y.years * interval '31557600 s') AS x (ts) WHERE x.ts <= l.last_ts;
 
     FOR r IN
         SELECT a.ids, pg_get_expr(k.conbin, k.conrelid) AS expression, k.what, k.conrelid = 0 AS of_domain,
-            CASE WHEN k.conrelid = 0 THEN 'value' ELSE m.name END AS name,
+            CASE k.conrelid WHEN 0 THEN 'value' ELSE m.name END AS name,
             format('CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid)) AS definition,
             (k.conrelid = 0 OR k.conkey = ARRAY[m.att]) AND snowflake_catalog.is_immutable(k.conbin)
                 AND NOT EXISTS (SELECT FROM pg_depend d
@@ -625,8 +543,8 @@ BEGIN
                       AND (d.refclassid, d.refobjid) NOT IN (('pg_class'::regclass, k.conrelid),
                           ('pg_type'::regclass, k.contypid))) AS is_pure
         FROM unnest(t.members) m
-        CROSS JOIN LATERAL snowflake_catalog.convert_above(m.rel, m.name, ids) a
-        -- what a table has from another one is found there
+        CROSS JOIN LATERAL (SELECT array_agg(a.id) FROM snowflake_catalog.convert_above(m.rel, m.name,
+            ids) a WHERE a.mixed IS NOT FALSE) AS a (ids)
         CROSS JOIN LATERAL (
             SELECT c.*, format('check constraint %I of %s', c.conname, c.conrelid::regclass) AS what
             FROM pg_constraint c WHERE c.conrelid = m.rel AND m.att = ANY (c.conkey)
@@ -634,10 +552,10 @@ BEGIN
             UNION ALL
             (WITH RECURSIVE domain (oid) AS (SELECT m.type UNION SELECT b.typbasetype
                 FROM domain d JOIN pg_type b ON b.oid = d.oid AND b.typtype = 'd')
-             SELECT c.*, format('domain %s of column %s.%I',
-                format_type(m.type, NULL), snowflake_catalog.relation_name(m.rel), m.name)
+             SELECT c.*, format('domain %s of column %s.%I', format_type(m.type, NULL),
+                snowflake_catalog.relation_name(m.rel), m.name)
              FROM domain d JOIN pg_constraint c ON c.contypid = d.oid AND NOT m.below)) AS k
-        WHERE m.takes AND a.ids <> '{}' AND k.contype = 'c'
+        WHERE m.takes AND a.ids IS NOT NULL AND k.contype = 'c'
           AND coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true)
         ORDER BY k.conrelid = 0, m.rel <> t.rel, m.rel, m.att, k.what, k.conname
     LOOP
@@ -653,68 +571,44 @@ BEGIN
             WHEN OTHERS THEN failure := SQLERRM;
         END;
         RETURN QUERY
-        SELECT k.kind, k.detail, r.definition, '23514', CASE k.kind WHEN 'error' THEN
-            'Drop or replace the constraint first. With force => true the column is converted'
-            ' nevertheless, and inserts fail until you do so.' END
+        SELECT k.kind, k.detail, r.definition, '23514', CASE k.kind WHEN 'error' THEN 'Drop or replace '
+            'the constraint first. With force => true the column is converted nevertheless, and inserts '
+            'fail until you do so.' END
         FROM (VALUES (NOT r.is_pure, 'warning', r.what || ' may refuse new IDs'
                 || CASE WHEN r.of_domain THEN '' ELSE ': it depends on more than the ID' END),
             (failure IS NOT NULL, refused, format('%s fails with new IDs: %s', r.what, failure)),
-            (bad IS NOT NULL, refused, r.what || ' refuses new IDs' || CASE WHEN r.of_domain THEN ''
-                ELSE format(', such as %s of %s', bad,
-                    snowflake_catalog.show(@extschema@.snowflake_timestamp(bad))) END)
+            (bad IS NOT NULL, refused, format('%s refuses new IDs', r.what) || CASE WHEN r.of_domain
+                THEN '' ELSE format(', such as %s of %s', bad, snowflake_catalog.show(
+                    @extschema@.snowflake_timestamp(bad))) END)
         ) AS k (applies, kind, detail) WHERE k.applies;
     END LOOP;
 
     RETURN QUERY
-    SELECT s.kind, CASE
-            WHEN s.mixed AND s.is_above THEN format('partition %s may refuse new IDs', s.tab)
-            WHEN s.mixed THEN format('%s may have no partition for new IDs', s.tab)
-            WHEN s.is_above THEN format('%s is not the partition for new IDs', s.tab)
-            ELSE format('%s has no partition for new IDs', s.tab) END
-        || CASE WHEN s.mixed THEN ': other columns are in the partition key, too'
-            ELSE format(', such as %s of %s', s.id,
-                snowflake_catalog.show(@extschema@.snowflake_timestamp(s.id))) END,
-        'PARTITION BY ' || pg_get_partkeydef(CASE WHEN s.is_above
-            THEN (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = s.stop) ELSE s.stop END),
-        '23514', CASE WHEN s.kind = 'error' THEN CASE WHEN s.is_above
-            THEN 'Convert the partitioned table instead. With force => true the column of this'
-                ' partition is converted nevertheless, and inserts into it fail.'
-            ELSE 'Create the partition first, for example with snowflake_create_partitions(). With'
-                ' force => true the column is converted nevertheless, and inserts fail until you do so.'
-            END END
-    FROM unnest(t.members) m
-    CROSS JOIN LATERAL snowflake_catalog.convert_above(m.rel, m.name, ids[:64]) a
-    CROSS JOIN LATERAL snowflake_catalog.convert_below(m.rel, m.name, ids[:64]) b
-    CROSS JOIN LATERAL (SELECT f.*, snowflake_catalog.relation_name(f.stop) AS tab,
-            CASE WHEN f.mixed THEN 'warning' ELSE refused END AS kind
-        FROM (VALUES (a.stop, a.mixed, a.id, true), (b.stop, b.mixed, b.id, false))
-            AS f (stop, mixed, id, is_above)
-        WHERE f.stop IS NOT NULL ORDER BY f.is_above DESC LIMIT 1) AS s
+    SELECT CASE WHEN s.mixed THEN 'warning' ELSE refused END,
+        format(CASE WHEN s.mixed AND s.is_above THEN 'partition %s may refuse new IDs'
+            WHEN s.mixed THEN '%s may have no partition for new IDs'
+            WHEN s.is_above THEN '%s is not the partition for new IDs'
+            ELSE '%s has no partition for new IDs' END, snowflake_catalog.relation_name(s.stop))
+        || CASE WHEN s.mixed THEN ': other columns are in the partition key, too' ELSE format(
+            ', such as %s of %s', s.id, snowflake_catalog.show(@extschema@.snowflake_timestamp(s.id))) END,
+        'PARTITION BY ' || pg_get_partkeydef(CASE WHEN s.is_above THEN (SELECT i.inhparent
+            FROM pg_inherits i WHERE i.inhrelid = s.stop) ELSE s.stop END),
+        '23514', CASE WHEN s.mixed OR force THEN NULL WHEN s.is_above THEN 'Convert the partitioned '
+            'table instead. With force => true the column of this partition is converted nevertheless, '
+            'and inserts into it fail.'
+        ELSE 'Create the partition first, for example with snowflake_create_partitions(). With force => '
+            'true the column is converted nevertheless, and inserts fail until you do so.' END
+    FROM unnest(t.members) m CROSS JOIN LATERAL (
+        SELECT x.*, true AS is_above FROM snowflake_catalog.convert_above(m.rel, m.name, ids[:64]) x
+        WHERE x.stop IS NOT NULL UNION ALL
+        SELECT x.*, false FROM snowflake_catalog.convert_below(m.rel, m.name, ids[:64]) x
+        WHERE x.stop IS NOT NULL LIMIT 1) s
     WHERE m.takes AND NOT m.below ORDER BY m.rel <> t.rel, m.rel, m.att;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_refusals(snowflake_catalog.convert_column, boolean) IS
 'constraints, domains and partitions that refuse new IDs, or may';
 
-CREATE FUNCTION snowflake_catalog.convert_users(seq oid, t snowflake_catalog.convert_column)
-RETURNS text
-LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN (SELECT string_agg(DISTINCT o.object, ', ' ORDER BY o.object)
-        FROM pg_depend d
-        LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
-        LEFT JOIN pg_attrdef x ON d.classid = 'pg_attrdef'::regclass AND x.oid = d.objid
-        LEFT JOIN pg_attribute a ON a.attrelid = x.adrelid AND a.attnum = x.adnum
-        CROSS JOIN LATERAL (SELECT CASE
-            WHEN r.oid IS NULL THEN pg_describe_object(d.classid, d.objid, d.objsubid)
-            ELSE pg_describe_object('pg_class'::regclass, r.ev_class, 0) END) AS o (object)
-        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = seq AND d.deptype <> 'i'
-          AND (a.attname = t.name AND x.adrelid = ANY (t.tree)) IS NOT TRUE);
-END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_users(oid, snowflake_catalog.convert_column) IS
-'what uses a sequence beside the column and those that inherit it';
-
--- New IDs must be above the largest one there is.
+-- The statement that lets new IDs be above the largest one there is
 CREATE FUNCTION snowflake_catalog.convert_mark(col name, lowest bigint, highest bigint)
 RETURNS SETOF snowflake_catalog.convert_row
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -724,12 +618,11 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT k.kind, k.detail, k.command, k.code, k.hint
-    FROM @extschema@.snowflake_layout() l
-    CROSS JOIN snowflake_catalog.drawing(highest) d
+    FROM @extschema@.snowflake_layout() l CROSS JOIN snowflake_catalog.drawing(highest) d
     CROSS JOIN LATERAL (SELECT snowflake_catalog.show(d.id_time), snowflake_catalog.show(d.above),
-        format('The %s shows %s.', d.clock, snowflake_catalog.show(d.clock_shows)),
-        d.need = 'advance' AND NOT has_function_privilege('@extschema@.snowflake_advance(bigint)',
-            'EXECUTE'), CASE WHEN d.need = 'clock' AND isfinite(d.above) THEN l.first_ts
+        format('The %s shows %s.', d.clock, snowflake_catalog.show(d.clock_shows)), d.need = 'advance'
+        AND NOT has_function_privilege('@extschema@.snowflake_advance(bigint)', 'EXECUTE'),
+        CASE WHEN d.need = 'clock' AND isfinite(d.above) THEN l.first_ts
             - make_interval(secs => extract(epoch FROM d.above - d.clock_shows)::float8) END
     ) AS x (id_time, above, clock, is_forbidden, epoch)
     CROSS JOIN LATERAL (VALUES
@@ -754,15 +647,14 @@ BEGIN
         (d.need IN ('raise', 'advance') AND NOT x.is_forbidden, 'statement', format('new IDs begin at '
             '%s, to be above %s; the durable mark stays there after a rollback, too', x.above, max),
             format('SELECT @extschema@.snowflake_advance(%s)', highest), d.need, NULL)
-    ) AS k (applies, kind, detail, command, code, hint)
-    WHERE k.applies;
+    ) AS k (applies, kind, detail, command, code, hint) WHERE k.applies;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_mark(name, bigint, bigint) IS
 'the statement that lets new IDs be above those that there are, or why that cannot be';
 
--- It belongs to the table's owner and to the column, and has the name that serial
--- would give it.  Roles that may insert rows need USAGE: nextval() checks the rights
--- of its caller, which snowflake_nextval() does not.
+-- The sequence belongs to the table's owner and to the column, and has the name that
+-- serial would give it.  Roles that may insert rows need USAGE: nextval() checks the
+-- rights of its caller, which snowflake_nextval() does not.
 CREATE FUNCTION snowflake_catalog.convert_sequence(t snowflake_catalog.convert_column, highest bigint)
 RETURNS SETOF snowflake_catalog.convert_row
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -772,28 +664,14 @@ DECLARE
     a text;
     b text := t.name;
     label text := 'seq';
-    tries integer := 0;
     seq text;
 BEGIN
-    SELECT r.relname, r.relowner, r.relpersistence, n.oid AS schema, CASE
-            WHEN n.oid = pg_my_temp_schema() THEN 'pg_temp' ELSE n.nspname END AS nspname,
-        pg_get_userbyid(r.relowner) = current_user AS is_own INTO c
+    SELECT r.*, n.oid AS schema, pg_get_userbyid(r.relowner) AS owner, pg_get_userbyid(r.relowner)
+        = current_user AS is_own, CASE n.oid WHEN pg_my_temp_schema() THEN 'pg_temp' ELSE n.nspname END
+        AS nspname INTO c
     FROM pg_class r JOIN pg_namespace n ON n.oid = r.relnamespace WHERE r.oid = t.rel;
-    IF highest = 9223372036854775807 THEN
-        RETURN QUERY VALUES ('error', format('max(%I) is %s, the largest bigint: no number is left for '
-            'a sequence', t.name, highest), NULL, '2200H', NULL);
-        RETURN;
-    ELSIF NOT has_schema_privilege(c.schema, 'CREATE') THEN
-        RETURN QUERY VALUES ('error', format('permission denied to make a sequence in schema %I',
-            c.nspname), NULL, '42501', NULL);
-    ELSIF NOT has_schema_privilege(c.relowner, c.schema, 'CREATE')
-        AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-        RETURN QUERY VALUES ('error', format('the owner of table %s may not have a sequence in schema '
-            '%I', t.tab, c.nspname), NULL, '42501', NULL);
-    END IF;
-
     a := c.relname;
-    LOOP
+    FOR tries IN 1 .. 2147483647 LOOP
         WHILE octet_length(a || b || label) > 61 LOOP
             IF octet_length(a) > octet_length(b) THEN
                 a := left(a, -1);
@@ -803,32 +681,40 @@ BEGIN
         END LOOP;
         seq := concat_ws('_', a, b, label);
         EXIT WHEN NOT EXISTS (SELECT FROM pg_class WHERE relname = seq AND relnamespace = c.schema);
-        tries := tries + 1;
         label := 'seq' || tries;
     END LOOP;
     seq := format('%I.%I', c.nspname, seq);
     RETURN QUERY
-    SELECT 'statement', k.detail, k.command, k.code, NULL
+    SELECT k.kind, k.detail, k.command, k.code, NULL
     FROM (VALUES
-        (true, 'makes the sequence, which goes on above the largest ID; no rewrite',
+        (highest = 9223372036854775807, 'error', format('max(%I) is %s, the largest bigint: no number is '
+            'left for a sequence', t.name, highest), NULL, '2200H'),
+        (NOT has_schema_privilege(c.schema, 'CREATE'), 'error', format('permission denied to make a '
+            'sequence in schema %I', c.nspname), NULL, '42501'),
+        (has_schema_privilege(c.schema, 'CREATE') AND NOT has_schema_privilege(c.relowner, c.schema,
+            'CREATE') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), 'error',
+            format('the owner of table %s may not have a sequence in schema %I', t.tab, c.nspname), NULL,
+            '42501'),
+        (true, 'statement', 'makes the sequence, which goes on above the largest ID; no rewrite',
             format('CREATE %sSEQUENCE %s AS bigint START WITH %s%s', CASE c.relpersistence
-                WHEN 't' THEN 'TEMPORARY ' WHEN 'u' THEN 'UNLOGGED ' ELSE '' END, seq,
-                greatest(highest + 1, 1), CASE WHEN c.is_own THEN ' OWNED BY ' || t.label ELSE '' END),
-            seq),
-        (NOT c.is_own, 'the sequence belongs to the owner of the table',
-            format('ALTER SEQUENCE %s OWNER TO %I', seq, pg_get_userbyid(c.relowner)), NULL),
-        (NOT c.is_own, 'it is dropped with the column',
-            format('ALTER SEQUENCE %s OWNED BY %s', seq, t.label), NULL),
-        (true, 'let the roles that may insert rows draw from the sequence',
-            format('GRANT USAGE ON SEQUENCE %s TO ', seq) || (SELECT string_agg(g.role, ', '
-                ORDER BY g.is_all, g.role) FROM (SELECT DISTINCT g.grantee = 0, CASE WHEN g.grantee = 0
-                    THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END
-                FROM (SELECT relacl FROM pg_class WHERE oid = ANY (t.tree) UNION ALL
-                    SELECT attacl FROM pg_attribute WHERE attrelid = ANY (t.tree)) AS x (acl)
-                CROSS JOIN LATERAL aclexplode(x.acl) g
-                WHERE g.privilege_type = 'INSERT' AND g.grantee <> c.relowner) AS g (is_all, role)),
-            NULL)) AS k (applies, detail, command, code)
-    WHERE k.applies AND k.command IS NOT NULL;
+                WHEN 't' THEN 'TEMPORARY ' WHEN 'u' THEN 'UNLOGGED ' END, seq, greatest(highest, 0)
+                + (highest IS DISTINCT FROM 9223372036854775807)::integer,
+                CASE WHEN c.is_own THEN ' OWNED BY ' || t.label END), seq),
+        (NOT c.is_own, 'statement', 'the sequence belongs to the owner of the table',
+            format('ALTER SEQUENCE %s OWNER TO %I', seq, c.owner), NULL),
+        (NOT c.is_own, 'statement', 'it is dropped with the column',
+            format('ALTER SEQUENCE %s OWNED BY %s', seq, t.label), NULL)
+    ) AS k (applies, kind, detail, command, code) WHERE k.applies
+    UNION ALL
+    SELECT 'statement', 'let the roles that may insert rows draw from the sequence', format('GRANT USAGE '
+        'ON SEQUENCE %s TO %s', seq, string_agg(g.role, ', ' ORDER BY g.is_all, g.role)), NULL, NULL
+    FROM (SELECT DISTINCT g.grantee = 0, CASE g.grantee WHEN 0 THEN 'PUBLIC'
+            ELSE quote_ident(pg_get_userbyid(g.grantee)) END
+        FROM (SELECT relacl FROM pg_class WHERE oid = ANY (t.tree) UNION ALL
+            SELECT attacl FROM pg_attribute WHERE attrelid = ANY (t.tree)) AS x (acl)
+        CROSS JOIN LATERAL aclexplode(x.acl) g
+        WHERE g.privilege_type = 'INSERT' AND g.grantee <> c.relowner) AS g (is_all, role)
+    HAVING count(*) > 0;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_sequence(snowflake_catalog.convert_column, bigint) IS
 'the statements that make a sequence for the column; the first has its name for a code';
@@ -841,44 +727,36 @@ LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_
 DECLARE
     t snowflake_catalog.convert_column := snowflake_catalog.convert_column(tab, col, back);
     is_new boolean := t.source <> 'snowflake' OR back;     -- does the default change?
-    new_default text := '@extschema@.snowflake_nextval()';
-    names text;
-    below boolean;
+    new_default text := CASE WHEN is_new THEN '@extschema@.snowflake_nextval()' END;
     lowest bigint;
     highest bigint;
     r record;
-    cost record;
-    users text;
-    tables integer := 0;
+    tables bigint := 0;
     bytes bigint := 0;
 BEGIN
     RETURN QUERY
-    SELECT 'error', k.detail, NULL, k.code, k.hint FROM snowflake_catalog.drawing(-1) d
+    SELECT k.kind, k.detail, k.command, k.code, k.hint
+    FROM snowflake_catalog.drawing(-1) d LEFT JOIN (pg_depend e JOIN pg_extension x ON x.oid = e.refobjid)
+        ON (e.classid, e.objid, e.objsubid, e.refclassid, e.deptype)
+            = ('pg_class'::regclass, tab, 0, 'pg_extension'::regclass, 'e')
     CROSS JOIN LATERAL (VALUES
-        (pg_is_in_recovery(), 'this server is a standby', '25006', NULL),
-        (NOT back AND d.preload_hint IS NOT NULL, 'snowflake is not loaded via '
-            '"shared_preload_libraries", so no ID could be drawn', '55000', d.preload_hint),
-        (NOT back AND d.node_hint IS NOT NULL, '"snowflake.node_id" is not set, so no ID could be drawn',
-            '55000', d.node_hint)) AS k (applies, detail, code, hint) WHERE k.applies;
-    RETURN QUERY
-    SELECT 'warning', format('%s belongs to extension %I: pg_dump does not take the change along',
-        t.tab, e.extname), NULL, NULL, NULL
-    FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
-    WHERE d.classid = 'pg_class'::regclass AND d.objid = tab AND d.objsubid = 0
-      AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e';
-    IF back AND t.source IN ('identity', 'sequence') THEN
-        RETURN QUERY VALUES ('note', format('column %s draws from a sequence already: nothing to do',
-            t.label), NULL, NULL, NULL);
-        RETURN;
-    ELSIF back AND t.source IN ('other', 'pgedge') THEN
-        RETURN QUERY VALUES ('error', format('column %s does not draw snowflake IDs of this extension',
-            t.label), format('Its default is %s.', t.expression), '55000', NULL);
-        RETURN;
-    ELSIF back AND t.type <> 'int8'::regtype THEN
-        RETURN QUERY SELECT 'error', format('column %s is of type %s, not bigint', t.label,
-            format_type(t.type, NULL)), NULL, '42804', format('Run ALTER TABLE %s ALTER COLUMN %I TYPE '
-            'bigint first.', snowflake_catalog.relation_name(m.path[1]), col)
-        FROM unnest(t.members) m WHERE m.rel = tab AND m.att = t.att;
+        (pg_is_in_recovery(), 'error', 'this server is a standby', NULL, '25006', NULL),
+        (NOT back AND d.preload_hint IS NOT NULL, 'error', 'snowflake is not loaded via '
+            '"shared_preload_libraries", so no ID could be drawn', NULL, '55000', d.preload_hint),
+        (NOT back AND d.node_hint IS NOT NULL, 'error', '"snowflake.node_id" is not set, so no ID could '
+            'be drawn', NULL, '55000', d.node_hint),
+        (x.oid IS NOT NULL, 'warning', format('%s belongs to extension %s: pg_dump does not take the '
+            'change along', t.tab, quote_ident(x.extname)), NULL, NULL, NULL),
+        (back AND t.source IN ('identity', 'sequence'), 'note', format('column %s draws from a sequence '
+            'already: nothing to do', t.label), NULL, NULL, NULL),
+        (back AND t.source IN ('other', 'pgedge'), 'error', format('column %s does not draw snowflake IDs '
+            'of this extension', t.label), format('Its default is %s.', t.expression), '55000', NULL),
+        (back AND t.source IN ('none', 'snowflake') AND t.type <> 'int8'::regtype, 'error', format('column '
+            '%s is of type %s, not bigint', t.label, format_type(t.type, NULL)), NULL, '42804', (SELECT
+            format('Run ALTER TABLE %s ALTER COLUMN %I TYPE bigint first.', snowflake_catalog.relation_name(
+            m.path[1]), col) FROM unnest(t.members) m WHERE m.rel = tab AND m.att = t.att))
+    ) AS k (applies, kind, detail, command, code, hint) WHERE k.applies;
+    IF back AND (t.source NOT IN ('none', 'snowflake') OR t.type <> 'int8'::regtype) THEN
         RETURN;
     END IF;
 
@@ -886,41 +764,28 @@ BEGIN
     IF t.widen THEN
         RETURN QUERY SELECT * FROM snowflake_catalog.convert_blockers(t.members);
     END IF;
-    IF NOT back THEN
-        -- DROP IDENTITY drops the column's sequence
-        RETURN QUERY
-        SELECT 'error', format('sequence %s of the identity column is used by %s',
-            snowflake_catalog.relation_name(d.objid), u.users), NULL, '2BP01', NULL
-        FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
-        CROSS JOIN LATERAL snowflake_catalog.convert_users(s.oid, t) AS u (users)
-        WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'i' AND t.source = 'identity'
-          AND d.refclassid = 'pg_class'::regclass AND d.refobjid = tab AND d.refobjsubid = t.att
-          AND u.users IS NOT NULL;
-        IF is_new OR t.widen THEN
-            RETURN QUERY SELECT * FROM snowflake_catalog.convert_refusals(t, force);
-        END IF;
-        IF NOT is_new THEN
-            RETURN QUERY VALUES ('note', format('column %s draws snowflake IDs already%s', t.label,
-                CASE WHEN t.widen THEN '' ELSE ': nothing to do' END), NULL, NULL, NULL);
-            new_default := NULL;
-        END IF;
+    IF NOT back AND (is_new OR t.widen) THEN
+        RETURN QUERY SELECT * FROM snowflake_catalog.convert_refusals(t, force);
     END IF;
-
-    IF is_new OR t.widen THEN
-        -- LOCK locks descendants, too.  In the order in which all tables would be locked
-        -- if each topmost ancestor was, level by level.
-        SELECT string_agg(snowflake_catalog.relation_name(l.rel), ', '
-                ORDER BY l.path[1], cardinality(l.path), l.path) FILTER (WHERE NOT l.is_below),
-            bool_or(l.is_below) INTO names, below
+    -- LOCK locks descendants, too.  In the order in which all tables would be locked if
+    -- each topmost ancestor was, level by level.
+    RETURN QUERY
+    SELECT k.kind, k.detail, k.command, k.code, NULL
+    FROM (SELECT string_agg(snowflake_catalog.relation_name(l.rel), ', '
+            ORDER BY l.path[1], cardinality(l.path), l.path) FILTER (WHERE NOT l.is_below) AS names,
+            bool_or(l.is_below) AS below
         FROM (SELECT DISTINCT ON (m.rel) m.rel, m.path, m.rel <> tab AND p.rel IS NOT NULL AS is_below
             FROM unnest(t.members) m LEFT JOIN (SELECT DISTINCT o.rel FROM unnest(t.members) o
                 WHERE o.touched) p ON p.rel = m.parent
-            WHERE m.touched ORDER BY m.rel, 3, m.att) l;
-        RETURN QUERY VALUES ('statement', format('ACCESS EXCLUSIVE lock on %s%s: no other session can '
-            'read or write it until the transaction ends', names, CASE WHEN below
-            THEN ' and all tables below' ELSE '' END),
-            format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', names), 'lock', NULL);
-    END IF;
+            WHERE m.touched ORDER BY m.rel, 3, m.att) l) l
+    CROSS JOIN LATERAL (VALUES
+        (NOT is_new, 'note', format('column %s draws snowflake IDs already%s', t.label,
+            CASE WHEN t.widen THEN '' ELSE ': nothing to do' END), NULL, NULL),
+        (is_new OR t.widen, 'statement', format('ACCESS EXCLUSIVE lock on %s%s: no other session can read '
+            'or write it until the transaction ends', l.names, CASE WHEN l.below THEN ' and all tables '
+            'below' END), format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', l.names), 'lock')
+    ) AS k (applies, kind, detail, command, code) WHERE k.applies;
+
     IF with_ids AND (is_new OR t.type <> 'int8'::regtype) THEN
         IF NOT has_table_privilege(tab, 'SELECT') AND NOT has_column_privilege(tab, t.att, 'SELECT') THEN
             RETURN QUERY VALUES ('error', format('permission denied to read the IDs of table %s', t.tab),
@@ -935,171 +800,148 @@ BEGIN
         END IF;
     END IF;
     IF back THEN
-        new_default := NULL;
         FOR r IN SELECT * FROM snowflake_catalog.convert_sequence(t, highest) LOOP
             RETURN NEXT r;
             IF r.kind = 'statement' AND r.code IS NOT NULL THEN
                 new_default := format('nextval(%L::regclass)', r.code);
             END IF;
         END LOOP;
-        IF new_default IS NULL THEN
-            RETURN;
-        END IF;
-    ELSIF highest IS NOT NULL THEN
+    ELSE
         RETURN QUERY SELECT * FROM snowflake_catalog.convert_mark(col, lowest, highest);
     END IF;
 
     -- one ALTER TABLE for each table, so that it is rewritten only once
     FOR r IN
-        SELECT snowflake_catalog.relation_name(m.rel) AS tab,
-            snowflake_catalog.descendants(m.rel) AS tree,
-            array_agg(m.name) FILTER (WHERE m.changes AND m.parents = 0) AS names,
-            m.rel = tab AND t.source = 'identity' AS is_identity,
-            concat_ws(', ', CASE WHEN m.rel = tab AND t.source = 'identity' THEN
-                    format('ALTER COLUMN %I DROP IDENTITY', col) END,
-                string_agg(format('ALTER COLUMN %I TYPE bigint', m.name), ', ' ORDER BY m.att)
+        SELECT a.*, s.*, (SELECT count(DISTINCT k.oid) FROM pg_attribute c JOIN pg_depend d
+                ON (d.refclassid, d.refobjid, d.refobjsubid, d.classid)
+                    = ('pg_class'::regclass, c.attrelid, c.attnum, 'pg_constraint'::regclass)
+                JOIN pg_constraint k ON k.oid = d.objid AND k.contype = 'f' AND k.conparentid = 0
+                WHERE c.attrelid = ANY (a.tree) AND c.attname = ANY (a.names)) AS keys
+        FROM (SELECT m.rel, snowflake_catalog.relation_name(m.rel) AS label, bool_and(m.parents > 0) AS below,
+                snowflake_catalog.descendants(m.rel) AS tree,
+                array_agg(m.name) FILTER (WHERE m.changes AND m.parents = 0) AS names, concat_ws(', ',
+                CASE WHEN m.rel = tab AND t.source = 'identity' THEN format('ALTER COLUMN %I DROP IDENTITY',
+                    col) END, string_agg(format('ALTER COLUMN %I TYPE bigint', m.name), ', ' ORDER BY m.att)
                     FILTER (WHERE m.changes AND m.parents = 0),
-                CASE WHEN m.rel = tab THEN format('ALTER COLUMN %I SET DEFAULT ', col)
-                    || new_default END) AS actions
-        FROM unnest(t.members) m GROUP BY m.rel
-        HAVING m.rel = tab AND new_default IS NOT NULL OR bool_or(m.changes AND m.parents = 0)
-        ORDER BY m.rel <> tab, bool_and(m.parents > 0), m.rel
-    LOOP
-        SELECT count(*) AS tables, coalesce(sum(CASE WHEN with_ids THEN
+                CASE WHEN m.rel = tab THEN format('ALTER COLUMN %I SET DEFAULT ', col) || new_default END)
+                AS actions
+            FROM unnest(t.members) m GROUP BY m.rel) a
+        CROSS JOIN LATERAL (SELECT count(*) AS tables, coalesce(sum(CASE WHEN with_ids THEN
                 snowflake_catalog.table_size(c.oid) END), 0)::bigint AS bytes,
-            coalesce(sum((SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid)), 0) AS indexes,
-            (SELECT count(DISTINCT k.oid) FROM pg_attribute a
-             JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = a.attrelid
-                AND d.refobjsubid = a.attnum AND d.classid = 'pg_constraint'::regclass
-             JOIN pg_constraint k ON k.oid = d.objid AND k.contype = 'f' AND k.conparentid = 0
-             WHERE a.attrelid = ANY (r.tree) AND a.attname = ANY (r.names)) AS keys INTO cost
-        FROM pg_class c WHERE c.oid = ANY (r.tree) AND c.relkind = 'r' AND r.names IS NOT NULL;
-        tables := tables + cost.tables;
-        bytes := bytes + cost.bytes;
-        RETURN QUERY VALUES ('statement', concat('ACCESS EXCLUSIVE lock on ', r.tab,
+                coalesce(sum((SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid)), 0) AS indexes
+            FROM pg_class c WHERE c.oid = ANY (a.tree) AND c.relkind = 'r' AND a.names IS NOT NULL) s
+        WHERE a.actions <> '' ORDER BY a.rel <> tab, a.below, a.rel
+    LOOP
+        tables := tables + r.tables;
+        bytes := bytes + r.bytes;
+        RETURN QUERY VALUES ('statement', format('ACCESS EXCLUSIVE lock on %s%s; %s%s%s%s', r.label,
             CASE WHEN cardinality(r.tree) > 1 THEN format(' and the tables below, %s, to which it '
                 'applies too', cardinality(r.tree) - 1) END,
-            CASE WHEN r.names IS NULL THEN '; no rewrite' ELSE format('; rewrites %s (%s)',
-                CASE cost.tables WHEN 1 THEN 'the table' ELSE cost.tables || ' tables' END,
-                pg_size_pretty(cost.bytes)) END,
-            CASE WHEN cost.indexes = 1 THEN ' and 1 index'
-                WHEN cost.indexes > 1 THEN format(' and %s indexes', cost.indexes) END,
-            CASE WHEN cost.keys = 1 THEN '; makes 1 foreign key anew and checks it'
-                WHEN cost.keys > 1 THEN format('; makes %s foreign keys anew and checks them', cost.keys)
-                END,
-            CASE WHEN r.is_identity THEN '; drops the sequence of the identity column' END),
-            format('ALTER TABLE %s %s', r.tab, r.actions),
+            CASE WHEN r.names IS NULL THEN 'no rewrite' ELSE format('rewrites %s (%s)', CASE r.tables
+                WHEN 1 THEN 'the table' ELSE r.tables || ' tables' END, pg_size_pretty(r.bytes)) END,
+            format(CASE r.indexes WHEN 0 THEN '' WHEN 1 THEN ' and %s index' ELSE ' and %s indexes' END,
+                r.indexes),
+            format(CASE r.keys WHEN 0 THEN '' WHEN 1 THEN '; makes %s foreign key anew and checks it'
+                ELSE '; makes %s foreign keys anew and checks them' END, r.keys),
+            CASE WHEN r.rel = t.rel AND t.source = 'identity' THEN '; drops the sequence of the identity '
+                'column' END), format('ALTER TABLE %s %s', r.label, r.actions),
             CASE WHEN r.names IS NOT NULL THEN 'rewrite' END, NULL);
     END LOOP;
 
-    -- the sequence of the default, and others that the column owns
+    -- The sequence of the default, and others that the column owns: what uses them?  Not
+    -- this default, and those below.  DROP IDENTITY drops the one of an identity column.
     RETURN QUERY
-    SELECT CASE WHEN x.stays IS NULL THEN 'statement' WHEN o.deptype = 'i' AND x.is_own THEN 'warning'
-            ELSE 'note' END,
-        coalesce(format('sequence %s stays: ', x.name) || x.stays, format('ACCESS EXCLUSIVE lock on %s; '
-            'no other object of this database depends on it, but functions and clients may use it by '
-            'name', x.name)),
-        CASE WHEN x.stays IS NULL THEN format('DROP SEQUENCE %s', x.name) END, NULL, NULL
+    SELECT k.kind, k.detail, k.command, k.code, NULL
     FROM (SELECT t.seq WHERE is_new UNION SELECT d.objid FROM pg_depend d
-        WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-          AND d.refobjid = tab AND d.refobjsubid = t.att AND d.deptype = 'a') AS q (oid)
+        WHERE (d.classid, d.refclassid, d.refobjid, d.refobjsubid)
+            = ('pg_class'::regclass, 'pg_class'::regclass, tab, t.att)
+          AND d.deptype = CASE t.source WHEN 'identity' THEN 'i' ELSE 'a' END) AS q (oid)
     JOIN pg_class s ON s.oid = q.oid AND s.relkind = 'S'
-    LEFT JOIN pg_depend o ON o.classid = 'pg_class'::regclass AND o.objid = s.oid
-        AND o.refclassid = 'pg_class'::regclass AND o.deptype IN ('i', 'a')
-    LEFT JOIN pg_depend e ON e.classid = 'pg_class'::regclass AND e.objid = s.oid AND e.deptype = 'e'
+    LEFT JOIN pg_depend o ON (o.classid, o.objid, o.refclassid) = ('pg_class'::regclass, s.oid,
+        'pg_class'::regclass) AND o.deptype IN ('i', 'a')
+    LEFT JOIN (pg_depend e JOIN pg_extension x ON x.oid = e.refobjid) ON (e.classid, e.objid, e.refclassid,
+        e.deptype) = ('pg_class'::regclass, s.oid, 'pg_extension'::regclass, 'e')
+    CROSS JOIN LATERAL (SELECT string_agg(DISTINCT n.object, ', ' ORDER BY n.object)
+        FROM pg_depend d LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid
+        LEFT JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
+        LEFT JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum
+        CROSS JOIN LATERAL (SELECT CASE WHEN w.oid IS NULL
+            THEN pg_describe_object(d.classid, d.objid, d.objsubid)
+            ELSE pg_describe_object('pg_class'::regclass, w.ev_class, 0) END) AS n (object)
+        WHERE (d.refclassid, d.refobjid) = ('pg_class'::regclass, s.oid) AND d.deptype <> 'i'
+          AND (a.attname = col AND f.adrelid = ANY (t.tree)) IS NOT TRUE) AS u (users)
     CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(s.oid), (o.refobjid, o.refobjsubid)
-        = (tab, t.att), 'used by ' || snowflake_catalog.convert_users(s.oid, t)) AS y (name, is_own, users)
-    CROSS JOIN LATERAL (SELECT y.name, y.is_own, CASE
-        WHEN s.oid IS DISTINCT FROM t.seq THEN coalesce(y.users, format('column %s owns it, but its '
-            'default does not use it; if no function or client uses it by name, run DROP SEQUENCE %s',
-            t.label, y.name))
+        = (tab, t.att)) AS y (name, is_own)
+    CROSS JOIN LATERAL (SELECT CASE
+        WHEN s.oid IS DISTINCT FROM t.seq THEN coalesce('used by ' || u.users, format('column %s owns it, '
+            'but its default does not use it; if no function or client uses it by name, run DROP '
+            'SEQUENCE %s', t.label, y.name))
         WHEN o.refobjid IS NULL THEN 'no column owns it'
         WHEN NOT y.is_own THEN format('it belongs to column %s.%I', snowflake_catalog.relation_name(
             o.refobjid), (SELECT a.attname FROM pg_attribute a WHERE a.attrelid = o.refobjid
             AND a.attnum = o.refobjsubid))
-        WHEN o.deptype = 'i' THEN 'it is left over from an identity column, cannot be dropped before '
-            'the column, and pg_dump writes it in a way that cannot be restored; see '
-            'docs/converting.md, under "Former identity columns"'
-        WHEN e.refobjid IS NOT NULL THEN format('it belongs to extension %I', (SELECT x.extname
-            FROM pg_extension x WHERE x.oid = e.refobjid))
-        ELSE y.users END) AS x (name, is_own, stays)
-    WHERE NOT back ORDER BY s.oid IS DISTINCT FROM t.seq, s.relname;
-    IF new_default IS NULL AND NOT t.widen THEN
+        WHEN o.deptype = 'i' THEN 'it is left over from an identity column, cannot be dropped before the '
+            'column, and pg_dump writes it in a way that cannot be restored; see docs/converting.md, '
+            'under "Former identity columns"'
+        WHEN x.oid IS NOT NULL THEN format('it belongs to extension %I', x.extname)
+        ELSE 'used by ' || u.users END) AS z (stays)
+    CROSS JOIN LATERAL (VALUES
+        (t.source = 'identity' AND o.deptype = 'i' AND u.users IS NOT NULL, 'error', format('sequence %s '
+            'of the identity column is used by %s', y.name, u.users), NULL, '2BP01'),
+        (t.source <> 'identity' AND z.stays IS NULL, 'statement', format('ACCESS EXCLUSIVE lock on %s; no '
+            'other object of this database depends on it, but functions and clients may use it by name',
+            y.name), format('DROP SEQUENCE %s', y.name), NULL),
+        (NOT (t.source = 'identity' AND o.deptype = 'i') AND z.stays IS NOT NULL, CASE WHEN o.deptype = 'i'
+            AND y.is_own THEN 'warning' ELSE 'note' END, format('sequence %s stays: %s', y.name, z.stays),
+            NULL, NULL)) AS k (applies, kind, detail, command, code)
+    WHERE NOT back AND k.applies ORDER BY s.oid IS DISTINCT FROM t.seq, s.relname;
+    IF NOT is_new AND t.widen IS NOT TRUE THEN
         RETURN;
     END IF;
 
-    IF with_ids AND tables > 0 THEN
-        RETURN QUERY VALUES ('note', format('estimate: rewrites %s (%s) and the indexes; needs as much '
-            'disk for the new files until the transaction ends, and up to as much for WAL',
-            CASE tables WHEN 1 THEN '1 table' ELSE tables || ' tables' END, pg_size_pretty(bytes)),
-            NULL, NULL, NULL);
-    ELSIF with_ids THEN
-        RETURN QUERY
-        SELECT 'note', 'estimate: changes the catalogs only, without a rewrite' || CASE
-            WHEN sum(snowflake_catalog.table_size(c.oid)) > 0 THEN format('; no index begins with column '
-                '%I, so that PostgreSQL reads %s for max(%1$I)', col,
-                pg_size_pretty(sum(snowflake_catalog.table_size(c.oid)))) ELSE '' END, NULL, NULL, NULL
-        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = col
-        WHERE c.oid = ANY (t.tree) AND c.relkind = 'r' AND NOT EXISTS (
-            SELECT FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0]
-            JOIN pg_am m ON m.oid = o.opcmethod AND m.amname = 'btree'
-            WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL AND i.indkey[0] = a.attnum);
-    END IF;
+    SELECT sum(snowflake_catalog.table_size(c.oid)) AS bytes INTO r
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = col
+    WHERE with_ids AND tables = 0 AND c.oid = ANY (t.tree) AND c.relkind = 'r' AND NOT EXISTS (
+        SELECT FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0]
+        JOIN pg_am m ON m.oid = o.opcmethod AND m.amname = 'btree'
+        WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL AND i.indkey[0] = a.attnum);
     RETURN QUERY
     SELECT k.kind, k.detail, NULL, NULL, NULL
-    FROM snowflake_catalog.drawing(coalesce(highest, -1)) d
-    CROSS JOIN LATERAL (SELECT DISTINCT 6, NOT back, 'warning', format('column %s references %s, where a '
-            'new ID is not found: inserts that take the default fail', t.label, c.confrelid::regclass)
+    FROM snowflake_catalog.drawing(coalesce(highest, -1)) d CROSS JOIN LATERAL (
+        SELECT DISTINCT 5, NOT back, 'warning', format('column %s references %s, where a new ID is not '
+            'found: inserts that take the default fail', t.label, c.confrelid::regclass)
         FROM pg_constraint c WHERE c.contype = 'f' AND c.conparentid = 0 AND c.conrelid = tab
           AND t.att = ANY (c.conkey)
         UNION ALL VALUES
-        (1, back, 'note', 'IDs of the sequence are unique in this table only, and have no time in them'),
+        (1, with_ids, 'note', CASE WHEN tables > 0 THEN format('estimate: rewrites %s (%s) and the '
+            'indexes; needs as much disk for the new files until the transaction ends, and up to as much '
+            'for WAL', CASE tables WHEN 1 THEN '1 table' ELSE tables || ' tables' END,
+            pg_size_pretty(bytes)) ELSE 'estimate: changes the catalogs only, without a rewrite'
+            || CASE WHEN r.bytes > 0 THEN format('; no index begins with column %I, so that PostgreSQL '
+                'reads %s for max(%1$I)', col, pg_size_pretty(r.bytes)) ELSE '' END END),
+        (2, back, 'note', 'IDs of the sequence are unique in this table only, and have no time in them'),
         (2, back AND t.source = 'snowflake', 'warning', 'snowflake_currval() no longer returns the IDs '
             'of this column: use RETURNING, or currval()'),
         (3, NOT back AND t.source = 'other', 'warning', format('the default %s goes', t.expression)),
         (4, NOT back AND t.source = 'pgedge', 'note', 'IDs of pgEdge''s extension are read by '
             'snowflake_parse(id, ''pgedge''); snowflake_parse(id) and snowflake_timestamp() read them '
             'right only where "snowflake.layout" is "pgedge"'),
-        (5, NOT back AND is_new AND t.source <> 'pgedge' AND d.id_time IS NOT NULL, 'note',
-            format('IDs up to now stay as they are, below all new ones; those that a sequence gave have '
-                'no time in them: snowflake_timestamp() reads %s in max(%I) = %s',
-                snowflake_catalog.show(d.id_time), col, highest)),
-        (7, NOT back AND is_new AND t.source NOT IN ('none', 'other'), 'warning', 'currval() and '
+        (4, NOT back AND is_new AND t.source <> 'pgedge' AND d.id_time IS NOT NULL, 'note', format(
+            'IDs up to now stay as they are, below all new ones; those that a sequence gave have no time '
+            'in them: snowflake_timestamp() reads %s in max(%I) = %s', snowflake_catalog.show(d.id_time),
+            col, highest)),
+        (6, NOT back AND t.source IN ('identity', 'sequence', 'pgedge'), 'warning', 'currval() and '
             'lastval() no longer return the IDs of this column: use RETURNING, or snowflake_currval()'),
-        (8, t.widen, 'warning', 'clients must read the IDs as 64-bit integers, where 32 bits were '
+        (7, t.widen, 'warning', 'clients must read the IDs as 64-bit integers, where 32 bits were '
             'enough; JavaScript''s numbers hold 53 bits'),
-        (9, NOT back AND t.widen IS NOT TRUE, 'warning', 'new IDs have more than 53 bits, which is what '
+        (7, NOT back AND t.widen IS NOT TRUE, 'warning', 'new IDs have more than 53 bits, which is what '
             'JavaScript''s numbers hold: give them the IDs as text'),
-        (10, t.widen, 'note', 'the columns that change their type have no planner statistics until the '
+        (8, t.widen, 'note', 'the columns that change their type have no planner statistics until the '
             'next ANALYZE')) AS k (n, applies, kind, detail)
     WHERE k.applies ORDER BY k.n, k.detail;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_plan(oid, name, boolean, boolean, boolean) IS
 'the plan of a conversion: statements, and what was found';
-
--- DETAIL and HINT cannot be NULL
-CREATE FUNCTION snowflake_catalog.convert_raise(plan snowflake_catalog.convert_row[]) RETURNS void
-LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-    e snowflake_catalog.convert_row[] := ARRAY(SELECT p FROM unnest(plan) p WHERE p.kind = 'error');
-    list text := (SELECT string_agg(CASE x.n WHEN 1 THEN x.command ELSE 'Also: ' || x.detail
-            || coalesce(E':\n' || x.command, '') END, chr(10) ORDER BY x.n)
-        FROM unnest(e) WITH ORDINALITY AS x (kind, detail, command, code, hint, n));
-BEGIN
-    IF e = '{}' THEN
-        RETURN;
-    ELSIF list IS NULL AND e[1].hint IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = e[1].code, MESSAGE = e[1].detail;
-    ELSIF list IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = e[1].code, MESSAGE = e[1].detail, HINT = e[1].hint;
-    ELSIF e[1].hint IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = e[1].code, MESSAGE = e[1].detail, DETAIL = list;
-    END IF;
-    RAISE EXCEPTION USING ERRCODE = e[1].code, MESSAGE = e[1].detail, DETAIL = list, HINT = e[1].hint;
-END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_raise(snowflake_catalog.convert_row[]) IS
-'raise the errors of a plan as one';
 
 -- "table" and "column" are keywords, so they need their quotes in a call by name, too.
 CREATE FUNCTION snowflake_convert(
