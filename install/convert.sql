@@ -46,7 +46,7 @@ BEGIN
         ELSE n.nspname END, c.relname)
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.relation_name IS 'a name for statements, with schema and quotes';
+COMMENT ON FUNCTION snowflake_catalog.relation_name IS 'a name for statements';
 
 CREATE FUNCTION snowflake_catalog.descendants(relation oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -90,7 +90,8 @@ COMMENT ON FUNCTION snowflake_catalog.raise_mark IS 'snowflake_advance(), not ah
 CREATE FUNCTION snowflake_catalog.convert_raise(plan snowflake_catalog.convert_row[]) RETURNS void
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    e snowflake_catalog.convert_row[] := ARRAY(SELECT p FROM unnest(plan) p WHERE p.kind ~ '^[\dA-Z]{5}$');
+    e snowflake_catalog.convert_row[] := ARRAY(SELECT p FROM unnest(plan) p
+        WHERE p.kind ~ '^[\dA-Z]{5}$');
     list text := (SELECT string_agg(CASE x.n WHEN 1 THEN x.command ELSE 'Also: ' || x.detail
             || coalesce(E':\n' || x.command, '') END, chr(10) ORDER BY x.n)
         FROM unnest(e) WITH ORDINALITY AS x (kind, detail, command, hint, n));
@@ -104,7 +105,8 @@ BEGIN
     ELSIF e[1].hint IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = e[1].kind, MESSAGE = e[1].detail, DETAIL = list;
     END IF;
-    RAISE EXCEPTION USING ERRCODE = e[1].kind, MESSAGE = e[1].detail, DETAIL = list, HINT = e[1].hint;
+    RAISE EXCEPTION USING ERRCODE = e[1].kind, MESSAGE = e[1].detail, DETAIL = list,
+        HINT = e[1].hint;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_raise IS 'raise the errors of a plan as one';
 
@@ -128,7 +130,7 @@ BEGIN
             JOIN pg_constraint c ON c.oid = d.objid AND c.contype = 'f' AND c.conparentid = 0
             CROSS JOIN unnest(c.conkey, c.confkey) AS k (att, confatt)
             CROSS JOIN LATERAL (VALUES (c.conrelid, k.att, c.confrelid, k.confatt, false),
-                (c.confrelid, k.confatt, c.conrelid, k.att, true)) AS o (rel, att, torel, toatt, down)
+                (c.confrelid, k.confatt, c.conrelid, k.att, true)) o (rel, att, torel, toatt, down)
             WHERE (d.classid, d.refclassid, d.refobjid, d.refobjsubid, o.rel, o.att)
                 = ('pg_constraint'::regclass, 'pg_class'::regclass, m.rel, m.att, m.rel, m.att)
             UNION ALL
@@ -142,13 +144,13 @@ BEGIN
               AND (SELECT t.relhassubclass FROM pg_class t WHERE t.oid = m.rel)
         ) AS l (rel, att, down, below, touched)
     ), known AS MATERIALIZED (
-        SELECT m.rel, m.att, a.attname AS name, a.atttypid AS type, a.attinhcount::integer AS parents,
+        SELECT m.*, a.attname AS name, a.atttypid AS type, a.attinhcount::integer AS parents,
             (SELECT min(i.inhparent::bigint)::oid FROM pg_inherits i
              JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname
              WHERE i.inhrelid = m.rel AND a.attinhcount > 0) AS parent,
-            coalesce(a.atttypid = ANY (small), false) AS changes, m.takes, m.below, m.touched
-        FROM (SELECT x.rel, x.att, bool_or(x.takes), bool_or(x.takes AND x.below), bool_or(x.touched)
-            FROM member x GROUP BY 1, 2) AS m (rel, att, takes, below, touched)
+            coalesce(a.atttypid = ANY (small), false) AS changes
+        FROM (SELECT x.rel, x.att, bool_or(x.takes) AS takes, bool_or(x.takes AND x.below) AS below,
+            bool_or(x.touched) AS touched FROM member x GROUP BY 1, 2) m
         JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att
     ), path (rel, name, oids) AS (
         SELECT k.rel, k.name, ARRAY[k.rel] FROM known k WHERE k.parent IS NULL
@@ -237,8 +239,8 @@ BEGIN
              SELECT d.oid FROM d WHERE d.oid IN ('int2'::regtype, 'int4'::regtype)) AS small
         FROM unnest(t.members) m, snowflake_catalog.relation_name(m.rel) n) AS m
     JOIN pg_class c ON c.oid = m.rel CROSS JOIN LATERAL (VALUES
-        (1, NOT t.back AND NOT m.is_target AND m.small <> m.type, '42804', format('column %s, which '
-            'a foreign key connects with the IDs, is of the domain %s over %s', m.label,
+        (1, NOT t.back AND NOT m.is_target AND m.small <> m.type, '42804', format('column %s, '
+            'which a foreign key connects with the IDs, is of the domain %s over %s', m.label,
             format_type(m.type, NULL), format_type(m.small, NULL)), NULL),
         (2, m.is_first AND NOT pg_has_role(c.relowner, 'USAGE'), '42501',
             format('must be owner of table %s', m.tab), NULL),
@@ -301,8 +303,8 @@ BEGIN
         (a.attidentity <> '' AND NOT (c.relispartition AND t.source = 'identity'), '42P16',
             format('column %s.%I is an identity column of its own', c.oid::regclass, t.name),
             'Convert that table first.'),
-        (a.attidentity = '' AND pg_get_expr(d.adbin, c.oid) <> coalesce(t.expression, ''), 'warning',
-            format('the default of %s.%I goes too: %s', c.oid::regclass, t.name,
+        (a.attidentity = '' AND pg_get_expr(d.adbin, c.oid) <> coalesce(t.expression, ''),
+            'warning', format('the default of %s.%I goes too: %s', c.oid::regclass, t.name,
             pg_get_expr(d.adbin, c.oid)), NULL)) AS k (applies, kind, detail, hint)
     WHERE c.oid = ANY (t.tree) AND c.oid <> t.rel AND (t.back OR t.source <> 'snowflake')
       AND k.applies ORDER BY 2);
@@ -351,9 +353,10 @@ BEGIN
                 THEN concat_ws(' ', 'USING (' || pg_get_expr(p.polqual, p.polrelid) || ')',
                     'WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')
             WHEN u.oid IS NOT NULL THEN format('ALTER PUBLICATION %I ADD TABLE ONLY %s%s%s',
-                (SELECT b.pubname FROM pg_publication b WHERE b.oid = u.prpubid), u.prrelid::regclass,
-                (SELECT ' (' || string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) || ')'
-                 FROM pg_attribute a WHERE a.attrelid = u.prrelid AND a.attnum = ANY (u.prattrs)),
+                (SELECT b.pubname FROM pg_publication b WHERE b.oid = u.prpubid),
+                u.prrelid::regclass, (SELECT ' (' || string_agg(quote_ident(a.attname), ', '
+                    ORDER BY a.attnum) || ')' FROM pg_attribute a
+                 WHERE a.attrelid = u.prrelid AND a.attnum = ANY (u.prattrs)),
                 ' WHERE ' || pg_get_expr(u.prqual, u.prrelid))
             WHEN f.classid = 'pg_trigger'::regclass THEN pg_get_triggerdef(f.objid)
             ELSE pg_get_functiondef(f.objid) END,
@@ -404,9 +407,9 @@ CREATE FUNCTION snowflake_catalog.convert_route(top oid, col name, ids bigint[],
 RETURNS TABLE (way text, id bigint, child oid)
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    SELECT CASE WHEN NOT EXISTS (SELECT FROM pg_depend d
-            WHERE (d.classid, d.objid, d.objsubid, d.refclassid, d.refobjid, d.refobjsubid, d.deptype)
-                = ('pg_class'::regclass, top, a.attnum, 'pg_class'::regclass, top, 0, 'i')) THEN 'any'
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM pg_depend d WHERE (d.classid, d.objid, d.objsubid,
+            d.refclassid, d.refobjid, d.refobjsubid, d.deptype) = ('pg_class'::regclass, top,
+            a.attnum, 'pg_class'::regclass, top, 0, 'i')) THEN 'any'
         WHEN k.partnatts = 1 AND k.partattrs[0] = a.attnum AND o.oid < 12000
             AND o.opcintype = 'int8'::regtype THEN k.partstrat::text ELSE 'mixed' END INTO way
     FROM pg_partitioned_table k JOIN pg_attribute a ON a.attrelid = k.partrelid AND a.attname = col
@@ -439,7 +442,8 @@ RETURNS TABLE (id bigint, stop oid, mixed boolean)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY SELECT t.id, s.rel::oid, s.way = 'mixed'
-    FROM unnest(ids) WITH ORDINALITY AS t (id, n) LEFT JOIN (SELECT DISTINCT ON (r.id) r.id, a.rel, r.way
+    FROM unnest(ids) WITH ORDINALITY AS t (id, n) LEFT JOIN (
+        SELECT DISTINCT ON (r.id) r.id, a.rel, r.way
         FROM pg_partition_ancestors(part) WITH ORDINALITY AS a (rel, n)
         JOIN pg_partition_ancestors(part) WITH ORDINALITY AS p (rel, n) ON p.n = a.n + 1
         CROSS JOIN LATERAL snowflake_catalog.convert_route(p.rel, col, ids, a.rel) r
@@ -504,7 +508,7 @@ BEGIN
             (k.conrelid = 0 OR k.conkey = ARRAY[m.att]) AND snowflake_catalog.is_immutable(k.conbin)
                 AND NOT EXISTS (SELECT FROM pg_depend d WHERE (d.classid, d.objid)
                     = ('pg_constraint'::regclass, k.oid) AND (d.refclassid, d.refobjid) NOT IN
-                    (('pg_class'::regclass, k.conrelid), ('pg_type'::regclass, k.contypid))) AS is_pure
+                    (('pg_class'::regclass, k.conrelid), ('pg_type'::regclass, k.contypid))) AS pure
         FROM unnest(t.members) m CROSS JOIN LATERAL (
             SELECT c.*, format('check constraint %I of %s', c.conname, c.conrelid::regclass) AS what
             FROM pg_constraint c WHERE c.conrelid = m.rel AND m.att = ANY (c.conkey)
@@ -523,7 +527,7 @@ BEGIN
         bad := NULL;
         failure := NULL;
         BEGIN
-            IF r.is_pure THEN
+            IF r.pure THEN
                 EXECUTE format('SELECT %1$I FROM unnest($1) AS t (%1$I) WHERE (%2$s) IS FALSE '
                     'LIMIT 1', r.name, r.expression) INTO bad USING r.ids;
             END IF;
@@ -535,7 +539,7 @@ BEGIN
         SELECT k.kind, k.detail, r.definition, CASE k.kind WHEN '23514' THEN 'Drop or replace the '
             'constraint first. With force => true the column is converted nevertheless, and '
             'inserts fail until you do so.' END
-        FROM (VALUES (NOT r.is_pure, 'warning', concat(r.what, ' may refuse new IDs',
+        FROM (VALUES (NOT r.pure, 'warning', concat(r.what, ' may refuse new IDs',
                 CASE WHEN NOT r.of_domain THEN ': it depends on more than the ID' END)),
             (failure IS NOT NULL, refused, format('%s fails with new IDs: %s', r.what, failure)),
             (bad IS NOT NULL, refused, concat(r.what, ' refuses new IDs', CASE WHEN NOT r.of_domain
@@ -558,10 +562,11 @@ BEGIN
     CROSS JOIN LATERAL snowflake_catalog.relation_name(s.stop) n
     CROSS JOIN LATERAL (VALUES
         (s.mixed, s.keyed <> s.stop, 'warning', format('partition %s may refuse new IDs', n), NULL),
-        (s.mixed, s.keyed = s.stop, 'warning', format('%s may have no partition for new IDs', n), NULL),
+        (s.mixed, s.keyed = s.stop, 'warning', format('%s may have no partition for new IDs', n),
+            NULL),
         (NOT s.mixed, s.keyed <> s.stop, refused, format('%s is not the partition for new IDs', n),
-            'Convert the partitioned table instead. With force => true the column of this partition '
-            'is converted nevertheless, and inserts into it fail.'),
+            'Convert the partitioned table instead. With force => true the column of this '
+            'partition is converted nevertheless, and inserts into it fail.'),
         (NOT s.mixed, s.keyed = s.stop, refused, format('%s has no partition for new IDs', n),
             'Create the partition first, for example with snowflake_create_partitions(). With '
             'force => true the column is converted nevertheless, and inserts fail until you do so.')
@@ -609,8 +614,8 @@ BEGIN
     FROM (VALUES
         (highest = 9223372036854775807, '2200H', format('max(%I) is %s, the largest bigint: no '
             'number is left for a sequence', t.name, highest), NULL, NULL),
-        (NOT has_schema_privilege(c.schema, 'CREATE'), '42501', format('permission denied to make a '
-            'sequence in schema %I', c.nspname), NULL, NULL),
+        (NOT has_schema_privilege(c.schema, 'CREATE'), '42501', format('permission denied to make '
+            'a sequence in schema %I', c.nspname), NULL, NULL),
         (has_schema_privilege(c.schema, 'CREATE') AND NOT has_schema_privilege(c.relowner, c.schema,
             'CREATE') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), '42501',
             format('the owner of table %s may not have a sequence in schema %I', t.tab, c.nspname),
@@ -664,7 +669,8 @@ BEGIN
     FROM (SELECT string_agg(snowflake_catalog.relation_name(l.rel), ', '
             ORDER BY l.path[1], cardinality(l.path), l.path) FILTER (WHERE NOT l.is_below) AS names,
             bool_or(l.is_below) AS below
-        FROM (SELECT DISTINCT ON (m.rel) m.rel, m.path, m.rel <> tab AND p.rel IS NOT NULL AS is_below
+        FROM (SELECT DISTINCT ON (m.rel) m.rel, m.path,
+                m.rel <> tab AND p.rel IS NOT NULL AS is_below
             FROM unnest(t.members) m LEFT JOIN (SELECT DISTINCT o.rel FROM unnest(t.members) o
                 WHERE o.touched) p ON p.rel = m.parent
             WHERE m.touched ORDER BY m.rel, 3, m.att) l) l
@@ -672,8 +678,9 @@ BEGIN
     LEFT JOIN (pg_depend e JOIN pg_extension x ON x.oid = e.refobjid) ON (e.classid, e.objid,
         e.objsubid, e.refclassid, e.deptype) = ('pg_class'::regclass, tab, 0,
         'pg_extension'::regclass, 'e')
-    CROSS JOIN LATERAL (SELECT CASE WHEN NOT back THEN 'yes' WHEN t.source IN ('identity', 'sequence')
-        THEN 'already' WHEN t.source IN ('other', 'pgedge') THEN 'other'
+    CROSS JOIN LATERAL (SELECT CASE WHEN NOT back THEN 'yes'
+        WHEN t.source IN ('identity', 'sequence') THEN 'already'
+        WHEN t.source IN ('other', 'pgedge') THEN 'other'
         WHEN t.type <> 'int8'::regtype THEN 'small' ELSE 'yes' END) AS g (goes)
     CROSS JOIN LATERAL (VALUES
         (pg_is_in_recovery(), '25006', 'this server is a standby', NULL, NULL),
@@ -720,8 +727,9 @@ BEGIN
     FROM @extschema@.snowflake_layout() l
     CROSS JOIN snowflake_catalog.drawing(CASE WHEN back THEN -1 ELSE coalesce(highest, -1) END) d
     CROSS JOIN LATERAL (SELECT snowflake_catalog.show(d.id_time), snowflake_catalog.show(d.above),
-        format('The %s shows %s.', d.clock, snowflake_catalog.show(d.clock_shows)), d.need = 'advance'
-        AND NOT has_function_privilege('@extschema@.snowflake_advance(bigint)', 'EXECUTE'),
+        format('The %s shows %s.', d.clock, snowflake_catalog.show(d.clock_shows)), d.need
+        = 'advance' AND NOT has_function_privilege('@extschema@.snowflake_advance(bigint)',
+        'EXECUTE'),
         CASE WHEN d.need = 'clock' AND isfinite(d.above) THEN l.first_ts - make_interval(secs =>
             extract(epoch FROM d.above - d.clock_shows)::float8) END
     ) AS x (id_time, above, clock, is_forbidden, epoch)
@@ -729,8 +737,8 @@ BEGIN
         (reads AND NOT may_read, '42501', format('permission denied to read the IDs of table %s',
             t.tab), NULL, NULL),
         (reads AND may_read AND row_security_active(tab), '42501', format('row-level security may '
-            'hide IDs of table %s from role %I', t.tab, current_user), NULL, format('Run ALTER TABLE '
-            '%s NO FORCE ROW LEVEL SECURITY meanwhile, or convert it as a role that bypasses '
+            'hide IDs of table %s from role %I', t.tab, current_user), NULL, format('Run ALTER '
+            'TABLE %s NO FORCE ROW LEVEL SECURITY meanwhile, or convert it as a role that bypasses '
             'row-level security.', t.tab)),
         (lowest < 0 AND NOT back, 'warning', format('there are negative IDs (min(%I) = %s), which '
             'snowflake_parse() and snowflake_timestamp() cannot read', col, lowest), NULL, NULL),
@@ -743,22 +751,23 @@ BEGIN
         (d.need = 'clock', '22003', format('%s reads as an ID of %s, ahead of the clock: no ID '
             'above it could be drawn before', max, x.id_time), x.clock,
             CASE WHEN x.epoch > '1970-01-01 00:00:00+00' THEN format('If these IDs were drawn with '
-                'another epoch, set "snowflake.epoch" to that epoch. New IDs are above them with an '
-                'epoch before %s. You can set it as long as this server has drawn no ID.',
+                'another epoch, set "snowflake.epoch" to that epoch. New IDs are above them with '
+                'an epoch before %s. You can set it as long as this server has drawn no ID.',
                 snowflake_catalog.show(x.epoch)) END),
         (x.is_forbidden, '42501', format('permission denied to put the durable mark ahead of the '
-            'clock, to %s', x.above), format('%s reads as an ID of %s. %s', max, x.id_time, x.clock),
-            'Wait until the clock has come there, or convert the column as a role that may execute '
-            'snowflake_advance().'),
-        (d.need IN ('raise', 'advance') AND NOT x.is_forbidden, d.need, format('new IDs begin at %s, '
-            'to be above %s; the durable mark stays there after a rollback, too', x.above, max),
+            'clock, to %s', x.above), format('%s reads as an ID of %s. %s', max, x.id_time,
+            x.clock), 'Wait until the clock has come there, or convert the column as a role that '
+            'may execute snowflake_advance().'),
+        (d.need IN ('raise', 'advance') AND NOT x.is_forbidden, d.need, format('new IDs begin at '
+            '%s, to be above %s; the durable mark stays there after a rollback, too', x.above, max),
             format('SELECT @extschema@.snowflake_advance(%s)', highest), NULL)
     ) AS k (applies, kind, detail, command, hint) WHERE k.applies;
     IF back THEN
         new_default := NULL;
         FOR r IN SELECT * FROM snowflake_catalog.convert_sequence(t, highest) LOOP
             RETURN NEXT r;
-            new_default := coalesce(new_default, 'nextval(' || quote_literal(r.hint) || '::regclass)');
+            new_default := coalesce(new_default, format('nextval(%s::regclass)',
+                quote_literal(r.hint)));
         END LOOP;
     END IF;
 
@@ -803,7 +812,8 @@ BEGIN
     LEFT JOIN (pg_depend e JOIN pg_extension x ON x.oid = e.refobjid) ON (e.classid, e.objid,
         e.refclassid, e.deptype) = ('pg_class'::regclass, s.oid, 'pg_extension'::regclass, 'e')
     CROSS JOIN LATERAL (SELECT string_agg(DISTINCT n.object, ', ' ORDER BY n.object)
-        FROM pg_depend d LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid
+        FROM pg_depend d
+        LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid
         LEFT JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
         LEFT JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum
         CROSS JOIN LATERAL (SELECT CASE WHEN w.oid IS NULL
@@ -814,21 +824,21 @@ BEGIN
     CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(s.oid), (o.refobjid, o.refobjsubid)
         = (tab, t.att), t.source = 'identity' AND o.deptype = 'i') AS y (name, is_own, goes)
     CROSS JOIN LATERAL (SELECT CASE
-        WHEN s.oid IS DISTINCT FROM t.seq THEN coalesce('used by ' || u.users, format('column %s owns '
-            'it, but its default does not use it; if no function or client uses it by name, run DROP '
-            'SEQUENCE %s', t.label, y.name))
+        WHEN s.oid IS DISTINCT FROM t.seq THEN coalesce('used by ' || u.users, format('column %s '
+            'owns it, but its default does not use it; if no function or client uses it by name, '
+            'run DROP SEQUENCE %s', t.label, y.name))
         WHEN o.refobjid IS NULL THEN 'no column owns it'
         WHEN NOT y.is_own THEN format('it belongs to column %s.%s',
             snowflake_catalog.relation_name(o.refobjid), (SELECT quote_ident(a.attname)
             FROM pg_attribute a WHERE a.attrelid = o.refobjid AND a.attnum = o.refobjsubid))
-        WHEN o.deptype = 'i' THEN 'it is left over from an identity column, cannot be dropped before '
-            'the column, and pg_dump writes it in a way that cannot be restored; see '
+        WHEN o.deptype = 'i' THEN 'it is left over from an identity column, cannot be dropped '
+            'before the column, and pg_dump writes it in a way that cannot be restored; see '
             'docs/converting.md, under "Former identity columns"'
         WHEN x.oid IS NOT NULL THEN format('it belongs to extension %s', quote_ident(x.extname))
         ELSE 'used by ' || u.users END) AS z (stays)
     CROSS JOIN LATERAL (VALUES
-        (y.goes AND u.users IS NOT NULL, '2BP01', format('sequence %s of the identity column is used '
-            'by %s', y.name, u.users), NULL),
+        (y.goes AND u.users IS NOT NULL, '2BP01', format('sequence %s of the identity column is '
+            'used by %s', y.name, u.users), NULL),
         (z.stays IS NULL, 'other', format('ACCESS EXCLUSIVE lock on %s; no other object of this '
             'database depends on it, but functions and clients may use it by name', y.name),
             format('DROP SEQUENCE %s', y.name)),
@@ -840,12 +850,6 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT sum(snowflake_catalog.table_size(c.oid)) AS bytes INTO r
-    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = col
-    WHERE with_ids AND tables = 0 AND c.oid = ANY (t.tree) AND c.relkind = 'r' AND NOT EXISTS (
-        SELECT FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0]
-        JOIN pg_am m ON m.oid = o.opcmethod AND m.amname = 'btree'
-        WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL AND i.indkey[0] = a.attnum);
     RETURN QUERY
     SELECT k.kind, k.detail, NULL, NULL
     FROM snowflake_catalog.drawing(coalesce(highest, -1)) d CROSS JOIN LATERAL (
@@ -854,24 +858,25 @@ BEGIN
         FROM pg_constraint c WHERE c.contype = 'f' AND c.conparentid = 0 AND c.conrelid = tab
           AND t.att = ANY (c.conkey)
         UNION ALL VALUES
-        (1, with_ids, 'note', CASE WHEN tables > 0 THEN format('estimate: rewrites %s (%s) and their '
-            'indexes, and checks foreign keys; needs as much disk for the new files until the '
+        (1, with_ids, 'note', CASE WHEN tables > 0 THEN format('estimate: rewrites %s (%s) with '
+            'all indexes, and checks foreign keys; needs as much disk for the new files until the '
             'transaction ends, and up to as much for WAL', CASE tables WHEN 1 THEN '1 table'
             ELSE tables || ' tables' END, pg_size_pretty(bytes))
-            ELSE 'estimate: changes the catalogs only, without a rewrite' || CASE WHEN r.bytes > 0
-            THEN format('; no index begins with column %I, so that PostgreSQL reads %s for max(%1$I)',
-                col, pg_size_pretty(r.bytes)) ELSE '' END END),
-        (2, back, 'note', 'IDs of the sequence are unique in this table only, and have no time in them'),
+            ELSE format('estimate: changes the catalogs only, without a rewrite; finds max(%I) by '
+                'an index that begins with it, or reads the whole table', col) END),
+        (2, back, 'note', 'IDs of the sequence are unique in this table only, and have no time in '
+            'them'),
         (2, back AND t.source = 'snowflake', 'warning', 'snowflake_currval() no longer returns the '
             'IDs of this column: use RETURNING, or currval()'),
-        (3, NOT back AND t.source = 'other', 'warning', format('the default %s goes', t.expression)),
+        (3, NOT back AND t.source = 'other', 'warning', format('the default %s goes',
+            t.expression)),
         (4, NOT back AND t.source = 'pgedge', 'note', 'IDs of pgEdge''s extension are read by '
             'snowflake_parse(id, ''pgedge''); snowflake_parse(id) and snowflake_timestamp() read '
             'them right only where "snowflake.layout" is "pgedge"'),
         (4, NOT back AND is_new AND t.source <> 'pgedge' AND d.id_time IS NOT NULL, 'note', format(
-            'IDs up to now stay as they are, below all new ones; those that a sequence gave have no '
-            'time in them: snowflake_timestamp() reads %s in %s', snowflake_catalog.show(d.id_time),
-            max)),
+            'IDs up to now stay as they are, below all new ones; those that a sequence gave have '
+            'no time in them: snowflake_timestamp() reads %s in %s',
+            snowflake_catalog.show(d.id_time), max)),
         (6, NOT back AND t.source IN ('identity', 'sequence', 'pgedge'), 'warning', 'currval() and '
             'lastval() no longer return the IDs of this column: use RETURNING, or '
             'snowflake_currval()'),
@@ -920,7 +925,8 @@ BEGIN
     -- what is dropped meanwhile is not found, or the server's own look-up fails
     WHILE plan IS NULL LOOP
         BEGIN
-            plan := ARRAY(SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, false) p);
+            plan := ARRAY(
+                SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, false) p);
         EXCEPTION WHEN undefined_table OR undefined_object OR internal_error THEN
             failures := failures + 1;
             IF failures = 5 THEN
@@ -933,7 +939,8 @@ BEGIN
         EXIT WHEN lock IS NULL;
         BEGIN
             EXECUTE lock;
-            plan := ARRAY(SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, true) p);
+            plan := ARRAY(
+                SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, true) p);
             PERFORM snowflake_catalog.convert_raise(plan);
             IF EXISTS (SELECT FROM unnest(plan) p WHERE p.kind = 'lock' AND p.command <> lock) THEN
                 RAISE SQLSTATE 'SFLOC';     -- gives the locks back
