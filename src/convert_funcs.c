@@ -16,6 +16,7 @@
 #include "access/xlog.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "nodes/nodes.h"
 #include "optimizer/optimizer.h"
 #include "tcop/utility.h"
