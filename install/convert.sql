@@ -57,6 +57,19 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.descendants IS 'a table and those that inherit from it';
 
+CREATE FUNCTION snowflake_catalog.domains(type oid) RETURNS oid[]
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found oid[];
+BEGIN
+    WHILE type <> 0 LOOP
+        found := found || type;
+        type := (SELECT t.typbasetype FROM pg_type t WHERE t.oid = type);
+    END LOOP;
+    RETURN found;
+END $$;
+COMMENT ON FUNCTION snowflake_catalog.domains IS 'a type, and what it is a domain over';
+
 -- of one that others have locked, at its last VACUUM or ANALYZE
 CREATE FUNCTION snowflake_catalog.table_size(relation oid) RETURNS bigint
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -234,9 +247,8 @@ BEGIN
     FROM (SELECT m.*, m.rel = t.rel AND m.att = t.att AS is_target, n AS tab,
             m.touched AND m.att = min(m.att) OVER (PARTITION BY m.rel, m.touched) AS is_first,
             format('%s.%I', n, m.name) AS label, snowflake_catalog.relation_name(m.parent) AS above,
-            (WITH RECURSIVE d (oid) AS (SELECT m.type UNION SELECT b.typbasetype FROM d
-                JOIN pg_type b ON b.oid = d.oid AND b.typtype = 'd')
-             SELECT d.oid FROM d WHERE d.oid IN ('int2'::regtype, 'int4'::regtype)) AS small
+            (SELECT d FROM unnest(snowflake_catalog.domains(m.type)) d
+             WHERE d IN ('int2'::regtype, 'int4'::regtype)) AS small
         FROM unnest(t.members) m, snowflake_catalog.relation_name(m.rel) n) AS m
     JOIN pg_class c ON c.oid = m.rel CROSS JOIN LATERAL (VALUES
         (1, NOT t.back AND NOT m.is_target AND m.small <> m.type, '42804', format('column %s, '
@@ -514,11 +526,9 @@ BEGIN
             FROM pg_constraint c WHERE c.conrelid = m.rel AND m.att = ANY (c.conkey)
               AND (c.coninhcount = 0 OR NOT m.below)
             UNION ALL
-            (WITH RECURSIVE domain (oid) AS (SELECT m.type UNION SELECT b.typbasetype
-                FROM domain d JOIN pg_type b ON b.oid = d.oid AND b.typtype = 'd')
-             SELECT c.*, format('domain %s of column %s.%I', format_type(m.type, NULL),
-                snowflake_catalog.relation_name(m.rel), m.name)
-             FROM domain d JOIN pg_constraint c ON c.contypid = d.oid AND NOT m.below)) AS k
+            SELECT c.*, format('domain %s of column %s.%I', format_type(m.type, NULL),
+                snowflake_catalog.relation_name(m.rel), m.name) FROM pg_constraint c
+            WHERE c.contypid = ANY (snowflake_catalog.domains(m.type)) AND NOT m.below) AS k
         WHERE m.takes AND k.contype = 'c'
           AND coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true)
         ORDER BY k.conrelid = 0, m.rel <> t.rel, m.rel, m.att, k.what, k.conname

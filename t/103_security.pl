@@ -76,6 +76,7 @@ my %open = (
 	'snowflake_catalog.convert_route(oid,name,bigint[],oid)' => [ 1, 'id', '{1}', undef ],
 	'snowflake_catalog.convert_sequence(snowflake_catalog.convert_column,bigint)' => [ '(,,,,{},,,,,,,,)', 1 ],
 	'snowflake_catalog.descendants(oid)' => [ 1 ],
+	'snowflake_catalog.domains(oid)' => [ 23 ],
 	'snowflake_catalog.drawing(bigint)' => [ 1 ],
 	'snowflake_catalog.is_immutable(pg_node_tree)' => [ undef ],
 	'snowflake_catalog.raise_mark(bigint)' => [ 1 ],
