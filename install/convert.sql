@@ -59,8 +59,7 @@ COMMENT ON FUNCTION snowflake_catalog.descendants IS 'a table and those that inh
 
 CREATE FUNCTION snowflake_catalog.domains(type oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    found oid[];
+DECLARE found oid[];
 BEGIN
     WHILE type <> 0 LOOP
         found := found || type;
@@ -129,14 +128,11 @@ COMMENT ON FUNCTION snowflake_catalog.convert_raise IS 'raise the errors of a pl
 CREATE FUNCTION snowflake_catalog.convert_members(tab oid, col smallint, tree oid[], back boolean)
 RETURNS SETOF snowflake_catalog.convert_member
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    small oid[] := CASE WHEN NOT back THEN '{int2,int4}'::regtype[] END;
+DECLARE small oid[] := CASE WHEN NOT back THEN '{int2,int4}'::regtype[] END;
 BEGIN
-    RETURN QUERY
-    WITH RECURSIVE member (rel, att, takes, below, touched) AS (
+    RETURN QUERY WITH RECURSIVE member (rel, att, takes, below, touched) AS (
         SELECT tab, col, true, false, false
-        UNION
-        SELECT l.rel, l.att, m.takes AND l.down, l.below, l.touched
+        UNION SELECT l.rel, l.att, m.takes AND l.down, l.below, l.touched
         FROM member m JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att
         CROSS JOIN LATERAL (
             SELECT o.torel, o.toatt, o.down, false, a.atttypid = ANY (small) FROM pg_depend d
@@ -146,12 +142,10 @@ BEGIN
                 (c.confrelid, k.confatt, c.conrelid, k.att, true)) o (rel, att, torel, toatt, down)
             WHERE (d.classid, d.refclassid, d.refobjid, d.refobjsubid, o.rel, o.att)
                 = ('pg_constraint'::regclass, 'pg_class'::regclass, m.rel, m.att, m.rel, m.att)
-            UNION ALL
-            SELECT p.attrelid, p.attnum, false, false, false FROM pg_inherits i
+            UNION ALL SELECT p.attrelid, p.attnum, false, false, false FROM pg_inherits i
             JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname
             WHERE i.inhrelid = m.rel AND a.attinhcount > 0
-            UNION ALL
-            SELECT c.attrelid, c.attnum, true, m.takes, false FROM pg_inherits i
+            UNION ALL SELECT c.attrelid, c.attnum, true, m.takes, false FROM pg_inherits i
             JOIN pg_attribute c ON c.attrelid = i.inhrelid AND c.attname = a.attname
             WHERE i.inhparent = m.rel AND c.attinhcount > 0
               AND (SELECT t.relhassubclass FROM pg_class t WHERE t.oid = m.rel)
@@ -167,8 +161,7 @@ BEGIN
         JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.att
     ), path (rel, name, oids) AS (
         SELECT k.rel, k.name, ARRAY[k.rel] FROM known k WHERE k.parent IS NULL
-        UNION ALL
-        SELECT k.rel, k.name, p.oids || k.rel FROM path p
+        UNION ALL SELECT k.rel, k.name, p.oids || k.rel FROM path p
         JOIN known k ON k.parent = p.rel AND k.name = p.name
     )
     SELECT k.rel, k.att, k.name, k.type, k.parents, k.parent, k.changes, k.takes, k.below,
@@ -231,7 +224,7 @@ BEGIN
               AND (call LIKE '%()' OR p.proargtypes[0] = 'regclass'::regtype)) THEN 'pgedge'
         ELSE 'other' END;
     SELECT tab, r.attnum, col, r.atttypid, snowflake_catalog.descendants(tab), t.tab, t.label,
-        t.source, r.expression, t.seq, back INTO t;
+        t.source, r.expression, t.seq, back, false, NULL INTO t;
     t.members := ARRAY(SELECT m FROM snowflake_catalog.convert_members(tab, t.att, t.tree, back) m);
     t.widen := (SELECT bool_or(m.changes) FROM unnest(t.members) m);
     RETURN t;
@@ -242,8 +235,7 @@ CREATE FUNCTION snowflake_catalog.convert_checks(t snowflake_catalog.convert_col
 RETURNS SETOF snowflake_catalog.convert_row
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN QUERY
-    SELECT k.kind, k.detail, NULL, k.hint
+    RETURN QUERY SELECT k.kind, k.detail, NULL, k.hint
     FROM (SELECT m.*, m.rel = t.rel AND m.att = t.att AS is_target, n AS tab,
             m.touched AND m.att = min(m.att) OVER (PARTITION BY m.rel, m.touched) AS is_first,
             format('%s.%I', n, m.name) AS label, snowflake_catalog.relation_name(m.parent) AS above,
@@ -271,8 +263,7 @@ BEGIN
     -- Citus has a catalog of the tables that it distributes, each by a column or none
     IF (t.source <> 'snowflake' OR t.widen OR t.back)
         AND to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
-        RETURN QUERY
-        SELECT CASE WHEN r.reason IS NULL THEN 'warning' ELSE '0A000' END,
+        RETURN QUERY SELECT CASE WHEN r.reason IS NULL THEN 'warning' ELSE '0A000' END,
             coalesce(format('column %s.%I cannot be altered: Citus ', r.tab, m.name) || r.reason,
                 format('Citus has the rows of %s: the estimate does not count them', r.tab)),
             NULL, CASE WHEN r.reason IS NULL THEN NULL
@@ -293,8 +284,7 @@ BEGIN
     END IF;
 
     -- parents and children, where the default changes
-    RETURN QUERY
-    SELECT k.kind, k.detail, NULL, k.hint
+    RETURN QUERY SELECT k.kind, k.detail, NULL, k.hint
     FROM unnest(t.members) m JOIN pg_class c ON c.oid = m.rel
     JOIN pg_attribute p ON p.attrelid = m.parent AND p.attname = m.name
     CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(m.parent), t.source = 'identity'
@@ -328,8 +318,7 @@ CREATE FUNCTION snowflake_catalog.convert_blockers(members snowflake_catalog.con
 RETURNS SETOF snowflake_catalog.convert_row
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN QUERY
-    WITH RECURSIVE dep (classid, objid, use) AS (
+    RETURN QUERY WITH RECURSIVE dep (classid, objid, use) AS (
         SELECT d.classid, d.objid, format('%s.%I', m.rel::regclass, m.name) FROM unnest(members) m
         JOIN pg_depend d ON (d.refclassid, d.refobjid, d.refobjsubid)
             = ('pg_class'::regclass, m.rel, m.att)
@@ -341,15 +330,13 @@ BEGIN
     ), views (rule, view, level) AS (
         SELECT r.oid, r.ev_class, 0 FROM pg_rewrite r
         WHERE r.oid IN (SELECT objid FROM dep WHERE classid = 'pg_rewrite'::regclass)
-        UNION
-        SELECT r.oid, r.ev_class, v.level + 1 FROM views v
+        UNION SELECT r.oid, r.ev_class, v.level + 1 FROM views v
         JOIN pg_depend d ON (d.refclassid, d.refobjid, d.classid)
             = ('pg_class'::regclass, v.view, 'pg_rewrite'::regclass)
         JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view WHERE v.level < 100
     ), found (classid, objid, level, uses) AS (
         SELECT classid, objid, 0, string_agg(DISTINCT use, ', ') FROM dep GROUP BY classid, objid
-        UNION ALL
-        SELECT 'pg_rewrite'::regclass, rule, max(level), NULL FROM views
+        UNION ALL SELECT 'pg_rewrite'::regclass, rule, max(level), NULL FROM views
         GROUP BY rule HAVING min(level) > 0
     )
     SELECT '2BP01', o.object || coalesce(' uses ' || f.uses || ', whose type must change',
@@ -386,12 +373,10 @@ BEGIN
         ELSE pg_describe_object(f.classid, f.objid, 0) END) AS o (object)
     ORDER BY f.level, o.object, f.uses;
 
-    RETURN QUERY
-    WITH RECURSIVE used (type) AS (
+    RETURN QUERY WITH RECURSIVE used (type) AS (
         SELECT c.reltype FROM unnest(members) m JOIN pg_class c ON c.oid = m.rel
         WHERE m.changes AND c.reltype <> 0
-        UNION
-        SELECT d.objid FROM used u JOIN pg_depend d ON (d.refclassid, d.refobjid, d.classid)
+        UNION SELECT d.objid FROM used u JOIN pg_depend d ON (d.refclassid, d.refobjid, d.classid)
             = ('pg_type'::regclass, u.type, 'pg_type'::regclass))
     SELECT DISTINCT '2BP01', format('column %s.%I has rows of a table whose column must change, as '
         'type %s', a.attrelid::regclass, a.attname, format_type(u.type, NULL)), NULL, NULL
@@ -467,8 +452,7 @@ COMMENT ON FUNCTION snowflake_catalog.convert_above IS 'which partitions above k
 CREATE FUNCTION snowflake_catalog.convert_below(top oid, col name, ids bigint[], OUT id bigint,
     OUT stop oid, OUT mixed boolean)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    g record;
+DECLARE g record;
 BEGIN
     FOR g IN SELECT r.way, r.child, array_agg(r.id ORDER BY r.n) AS ids
         FROM snowflake_catalog.convert_route(top, col, ids, NULL) WITH ORDINALITY
@@ -525,8 +509,7 @@ BEGIN
             SELECT c.*, format('check constraint %I of %s', c.conname, c.conrelid::regclass) AS what
             FROM pg_constraint c WHERE c.conrelid = m.rel AND m.att = ANY (c.conkey)
               AND (c.coninhcount = 0 OR NOT m.below)
-            UNION ALL
-            SELECT c.*, format('domain %s of column %s.%I', format_type(m.type, NULL),
+            UNION ALL SELECT c.*, format('domain %s of column %s.%I', format_type(m.type, NULL),
                 snowflake_catalog.relation_name(m.rel), m.name) FROM pg_constraint c
             WHERE c.contypid = ANY (snowflake_catalog.domains(m.type)) AND NOT m.below) AS k
         WHERE m.takes AND k.contype = 'c'
@@ -619,8 +602,7 @@ BEGIN
         label := 'seq' || tries;
     END LOOP;
     seq := format('%I.%I', c.nspname, seq);
-    RETURN QUERY
-    SELECT k.kind, k.detail, k.command, k.hint
+    RETURN QUERY SELECT k.kind, k.detail, k.command, k.hint
     FROM (VALUES
         (highest = 9223372036854775807, '2200H', format('max(%I) is %s, the largest bigint: no '
             'number is left for a sequence', t.name, highest), NULL, NULL),
@@ -674,8 +656,7 @@ DECLARE
 BEGIN
     -- LOCK locks descendants, too.  In the order in which all tables would be locked if each
     -- topmost ancestor was, level by level.
-    RETURN QUERY
-    SELECT k.kind, k.detail, k.command, k.hint
+    RETURN QUERY SELECT k.kind, k.detail, k.command, k.hint
     FROM (SELECT string_agg(snowflake_catalog.relation_name(l.rel), ', '
             ORDER BY l.path[1], cardinality(l.path), l.path) FILTER (WHERE NOT l.is_below) AS names,
             bool_or(l.is_below) AS below
@@ -732,8 +713,7 @@ BEGIN
             INTO lowest, highest;
     END IF;
     max := format('max(%I) = %s', col, highest);
-    RETURN QUERY
-    SELECT k.kind, k.detail, k.command, k.hint
+    RETURN QUERY SELECT k.kind, k.detail, k.command, k.hint
     FROM @extschema@.snowflake_layout() l
     CROSS JOIN snowflake_catalog.drawing(CASE WHEN back THEN -1 ELSE coalesce(highest, -1) END) d
     CROSS JOIN LATERAL (SELECT snowflake_catalog.show(d.id_time), snowflake_catalog.show(d.above),
@@ -811,8 +791,7 @@ BEGIN
 
     -- The sequence of the default, and others that the column owns: what uses them?  Not this
     -- default, and those below.  DROP IDENTITY drops the one of an identity column.
-    RETURN QUERY
-    SELECT k.kind, k.detail, k.command, NULL
+    RETURN QUERY SELECT k.kind, k.detail, k.command, NULL
     FROM (SELECT t.seq WHERE is_new UNION SELECT d.objid FROM pg_depend d
         WHERE (d.classid, d.refclassid, d.refobjid, d.refobjsubid) = ('pg_class'::regclass,
             'pg_class'::regclass, tab, t.att) AND d.deptype IN ('a', CASE t.source WHEN 'identity'
@@ -860,8 +839,7 @@ BEGIN
         RETURN;
     END IF;
 
-    RETURN QUERY
-    SELECT k.kind, k.detail, NULL, NULL
+    RETURN QUERY SELECT k.kind, k.detail, NULL, NULL
     FROM snowflake_catalog.drawing(coalesce(highest, -1)) d CROSS JOIN LATERAL (
         SELECT DISTINCT 5, NOT back, 'warning', format('column %s references %s, where a new ID is '
             'not found: inserts that take the default fail', t.label, c.confrelid::regclass)
