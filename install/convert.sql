@@ -530,8 +530,8 @@ BEGIN
         END;
         RETURN QUERY
         SELECT k.kind, k.detail, r.definition, CASE k.kind WHEN '23514' THEN 'Drop or '
-            'replace the constraint first. With force => true the column is converted nevertheless, '
-            'and inserts fail until you do so.' END
+            'replace the constraint first. With force => true the column is converted '
+            'nevertheless, and inserts fail until you do so.' END
         FROM (VALUES (NOT r.pure, 'warning', concat(r.what, ' may refuse new IDs',
                 CASE WHEN NOT r.of_domain THEN ': it depends on more than the ID' END)),
             (failure IS NOT NULL, refused, format('%s fails with new IDs: %s', r.what, failure)),
