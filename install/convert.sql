@@ -14,6 +14,60 @@
 -- definition of a view, the server locks what it reads.  The view is in the way, then.)
 --
 
+-- Those up to the next line are in install/partitions.sql, too.
+-- A detail or hint that is null is left out, where RAISE would take it for a mistake.
+CREATE FUNCTION snowflake_catalog.refuse(state text, message text, detail text, hint text)
+RETURNS void LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF hint IS NULL AND detail IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message;
+    ELSIF hint IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail;
+    ELSIF detail IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, HINT = hint;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail, HINT = hint;
+END
+$$;
+COMMENT ON FUNCTION snowflake_catalog.refuse(text, text, text, text) IS
+'raise an error';
+
+CREATE FUNCTION snowflake_catalog.require_change(what text)
+RETURNS void LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    isolation text := current_setting('transaction_isolation');
+BEGIN
+    IF pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean THEN
+        RAISE EXCEPTION USING ERRCODE = 'read_only_sql_transaction',
+            MESSAGE = format('cannot execute %s %s', what, CASE WHEN pg_is_in_recovery()
+                THEN 'during recovery' ELSE 'in a read-only transaction' END);
+    ELSIF isolation NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+            MESSAGE = format('cannot execute %s at isolation level "%s"', what, isolation),
+            DETAIL = 'It would not see what others committed while it waited for the lock.',
+            HINT = 'Run it in a transaction that begins with BEGIN ISOLATION LEVEL READ COMMITTED.';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION snowflake_catalog.require_change(text) IS
+'an error where a function cannot change tables in this transaction';
+
+CREATE FUNCTION snowflake_catalog.table_name("table" oid)
+RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN CASE c.relnamespace WHEN pg_my_temp_schema() THEN 'pg_temp'
+            ELSE c.relnamespace::regnamespace::text END || '.' || quote_ident(c.relname)
+        FROM pg_class c WHERE c.oid = "table";
+END
+$$;
+COMMENT ON FUNCTION snowflake_catalog.table_name(oid) IS
+'the name of a table for a statement, with its schema and quotes';
+-- This line.
+
 -- The kind: note, warning, an SQLSTATE, or that of a statement: lock, raise, rewrite, other.
 -- What is in the way has its definition for a command.
 CREATE TYPE snowflake_catalog.convert_row AS (kind text, detail text, command text, hint text);
@@ -38,15 +92,6 @@ BEGIN
     RETURN ts::text;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.show IS 'a time for a message';
-
-CREATE FUNCTION snowflake_catalog.relation_name(relation oid) RETURNS text
-LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN (SELECT format('%I.%I', CASE n.oid WHEN pg_my_temp_schema() THEN 'pg_temp'
-        ELSE n.nspname END, c.relname)
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
-END $$;
-COMMENT ON FUNCTION snowflake_catalog.relation_name IS 'a name for statements';
 
 CREATE FUNCTION snowflake_catalog.descendants(relation oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -98,27 +143,16 @@ CREATE FUNCTION snowflake_catalog.raise_mark(id bigint) RETURNS void
 AS 'MODULE_PATHNAME', 'snowflake_raise_mark' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_catalog.raise_mark IS 'snowflake_advance(), not ahead of the clock';
 
--- DETAIL and HINT cannot be NULL.
 CREATE FUNCTION snowflake_catalog.convert_raise(plan snowflake_catalog.convert_row[]) RETURNS void
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     e snowflake_catalog.convert_row[] := ARRAY(SELECT p FROM unnest(plan) p
         WHERE p.kind ~ '^[\dA-Z]{5}$');
-    list text := (SELECT string_agg(CASE x.n WHEN 1 THEN x.command ELSE 'Also: ' || x.detail
-            || coalesce(E':\n' || x.command, '') END, chr(10) ORDER BY x.n)
-        FROM unnest(e) WITH ORDINALITY AS x (kind, detail, command, hint, n));
 BEGIN
-    IF e = '{}' THEN
-        RETURN;
-    ELSIF list IS NULL AND e[1].hint IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = e[1].kind, MESSAGE = e[1].detail;
-    ELSIF list IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = e[1].kind, MESSAGE = e[1].detail, HINT = e[1].hint;
-    ELSIF e[1].hint IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = e[1].kind, MESSAGE = e[1].detail, DETAIL = list;
-    END IF;
-    RAISE EXCEPTION USING ERRCODE = e[1].kind, MESSAGE = e[1].detail, DETAIL = list,
-        HINT = e[1].hint;
+    PERFORM snowflake_catalog.refuse(e[1].kind, e[1].detail, string_agg(CASE x.n WHEN 1
+        THEN x.command ELSE 'Also: ' || x.detail || coalesce(E':\n' || x.command, '') END, chr(10)
+        ORDER BY x.n), e[1].hint)
+    FROM unnest(e) WITH ORDINALITY AS x (kind, detail, command, hint, n) HAVING count(*) > 0;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.convert_raise IS 'raise the errors of a plan as one';
 
@@ -184,7 +218,7 @@ BEGIN
     FROM (SELECT) s LEFT JOIN pg_class c ON c.oid = tab
     LEFT JOIN pg_attribute a ON a.attrelid = tab AND a.attname = col AND NOT a.attisdropped
     LEFT JOIN pg_attrdef d ON d.adrelid = tab AND d.adnum = a.attnum;
-    t.tab := snowflake_catalog.relation_name(tab);
+    t.tab := snowflake_catalog.table_name(tab);
     t.label := format('%s.%I', t.tab, col);
     -- what no statement could convert
     PERFORM snowflake_catalog.convert_raise(ARRAY(SELECT (k.kind, k.detail, k.command,
@@ -238,10 +272,10 @@ BEGIN
     RETURN QUERY SELECT k.kind, k.detail, NULL, k.hint
     FROM (SELECT m.*, m.rel = t.rel AND m.att = t.att AS is_target, n AS tab,
             m.touched AND m.att = min(m.att) OVER (PARTITION BY m.rel, m.touched) AS is_first,
-            format('%s.%I', n, m.name) AS label, snowflake_catalog.relation_name(m.parent) AS above,
+            format('%s.%I', n, m.name) AS label, snowflake_catalog.table_name(m.parent) AS above,
             (SELECT d FROM unnest(snowflake_catalog.domains(m.type)) d
              WHERE d IN ('int2'::regtype, 'int4'::regtype)) AS small
-        FROM unnest(t.members) m, snowflake_catalog.relation_name(m.rel) n) AS m
+        FROM unnest(t.members) m, snowflake_catalog.table_name(m.rel) n) AS m
     JOIN pg_class c ON c.oid = m.rel CROSS JOIN LATERAL (VALUES
         (1, NOT t.back AND NOT m.is_target AND m.small <> m.type, '42804', format('column %s, '
             'which a foreign key connects with the IDs, is of the domain %s over %s', m.label,
@@ -273,7 +307,7 @@ BEGIN
                     'convert the column, and distribute the table again.', r.tab) END
         FROM unnest(t.members) m JOIN pg_catalog.pg_dist_partition p ON p.logicalrelid = m.rel
         CROSS JOIN LATERAL (SELECT m.rel = t.rel AND m.att = t.att) AS i (is_target)
-        CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(m.rel), CASE
+        CROSS JOIN LATERAL (SELECT snowflake_catalog.table_name(m.rel), CASE
             WHEN i.is_target AND t.back THEN 'gives no sequence to a distributed table'
             WHEN i.is_target AND t.source = 'identity' THEN 'alters no identity column'
             WHEN i.is_target AND m.changes AND t.source = 'sequence'
@@ -287,7 +321,7 @@ BEGIN
     RETURN QUERY SELECT k.kind, k.detail, NULL, k.hint
     FROM unnest(t.members) m JOIN pg_class c ON c.oid = m.rel
     JOIN pg_attribute p ON p.attrelid = m.parent AND p.attname = m.name
-    CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(m.parent), t.source = 'identity'
+    CROSS JOIN LATERAL (SELECT snowflake_catalog.table_name(m.parent), t.source = 'identity'
         AND p.attidentity <> '' AND c.relispartition) AS i (parent, is_identity)
     CROSS JOIN LATERAL (VALUES (i.is_identity, '42P16', format('column %s is an identity column by '
             'its partitioned table %s', t.label, i.parent),
@@ -510,7 +544,7 @@ BEGIN
             FROM pg_constraint c WHERE c.conrelid = m.rel AND m.att = ANY (c.conkey)
               AND (c.coninhcount = 0 OR NOT m.below)
             UNION ALL SELECT c.*, format('domain %s of column %s.%I', format_type(m.type, NULL),
-                snowflake_catalog.relation_name(m.rel), m.name) FROM pg_constraint c
+                snowflake_catalog.table_name(m.rel), m.name) FROM pg_constraint c
             WHERE c.contypid = ANY (snowflake_catalog.domains(m.type)) AND NOT m.below) AS k
         WHERE m.takes AND k.contype = 'c'
           AND coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true)
@@ -552,7 +586,7 @@ BEGIN
         UNION ALL
         SELECT x.*, x.stop FROM snowflake_catalog.convert_below(m.rel, m.name, tried[:64]) x
         WHERE x.stop IS NOT NULL LIMIT 1) AS s (id, stop, mixed, keyed)
-    CROSS JOIN LATERAL snowflake_catalog.relation_name(s.stop) n
+    CROSS JOIN LATERAL snowflake_catalog.table_name(s.stop) n
     CROSS JOIN LATERAL (VALUES
         (s.mixed, s.keyed <> s.stop, 'warning', format('partition %s may refuse new IDs', n), NULL),
         (s.mixed, s.keyed = s.stop, 'warning', format('%s may have no partition for new IDs', n),
@@ -657,7 +691,7 @@ BEGIN
     -- LOCK locks descendants, too.  In the order in which all tables would be locked if each
     -- topmost ancestor was, level by level.
     RETURN QUERY SELECT k.kind, k.detail, k.command, k.hint
-    FROM (SELECT string_agg(snowflake_catalog.relation_name(l.rel), ', '
+    FROM (SELECT string_agg(snowflake_catalog.table_name(l.rel), ', '
             ORDER BY l.path[1], cardinality(l.path), l.path) FILTER (WHERE NOT l.is_below) AS names,
             bool_or(l.is_below) AS below
         FROM (SELECT DISTINCT ON (m.rel) m.rel, m.path,
@@ -687,7 +721,7 @@ BEGIN
             'extension', t.label), format('Its default is %s.', t.expression), NULL),
         (g.goes = 'small', '42804', format('column %s is of type %s, not bigint', t.label,
             format_type(t.type, NULL)), NULL, (SELECT format('Run ALTER TABLE %s ALTER COLUMN %I '
-            'TYPE bigint first.', snowflake_catalog.relation_name(m.path[1]), col)
+            'TYPE bigint first.', snowflake_catalog.table_name(m.path[1]), col)
             FROM unnest(t.members) m WHERE m.rel = tab AND m.att = t.att)),
         (NOT is_new, 'note', format('column %s draws snowflake IDs already%s', t.label,
             CASE WHEN t.widen THEN '' ELSE ': nothing to do' END), NULL, NULL),
@@ -763,7 +797,7 @@ BEGIN
 
     -- one ALTER TABLE for each table, so that it is rewritten only once
     FOR r IN SELECT a.*, s.*
-        FROM (SELECT m.rel, snowflake_catalog.relation_name(m.rel) AS label, concat_ws(', ',
+        FROM (SELECT m.rel, snowflake_catalog.table_name(m.rel) AS label, concat_ws(', ',
                 CASE WHEN m.rel = tab AND t.source = 'identity'
                     THEN format('ALTER COLUMN %I DROP IDENTITY', col) END,
                 string_agg(format('ALTER COLUMN %I TYPE bigint', m.name), ', ' ORDER BY m.att)
@@ -810,7 +844,7 @@ BEGIN
             ELSE pg_describe_object('pg_class'::regclass, w.ev_class, 0) END) AS n (object)
         WHERE (d.refclassid, d.refobjid) = ('pg_class'::regclass, s.oid) AND d.deptype <> 'i'
           AND (a.attname = col AND f.adrelid = ANY (t.tree)) IS NOT TRUE) AS u (users)
-    CROSS JOIN LATERAL (SELECT snowflake_catalog.relation_name(s.oid), (o.refobjid, o.refobjsubid)
+    CROSS JOIN LATERAL (SELECT snowflake_catalog.table_name(s.oid), (o.refobjid, o.refobjsubid)
         = (tab, t.att), t.source = 'identity' AND o.deptype = 'i') AS y (name, is_own, goes)
     CROSS JOIN LATERAL (SELECT CASE
         WHEN s.oid IS DISTINCT FROM t.seq THEN coalesce('used by ' || u.users, format('column %s '
@@ -818,7 +852,7 @@ BEGIN
             'run DROP SEQUENCE %s', t.label, y.name))
         WHEN o.refobjid IS NULL THEN 'no column owns it'
         WHEN NOT y.is_own THEN format('it belongs to column %s.%s',
-            snowflake_catalog.relation_name(o.refobjid), (SELECT quote_ident(a.attname)
+            snowflake_catalog.table_name(o.refobjid), (SELECT quote_ident(a.attname)
             FROM pg_attribute a WHERE a.attrelid = o.refobjid AND a.attnum = o.refobjsubid))
         WHEN o.deptype = 'i' THEN 'it is left over from an identity column, cannot be dropped '
             'before the column, and pg_dump writes it in a way that cannot be restored; see '
@@ -897,17 +931,8 @@ BEGIN
             HINT = 'Available targets: snowflake, bigserial.';
     ELSIF dry_run THEN
         plan := ARRAY(SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, true) p);
-    ELSIF pg_is_in_recovery() THEN
-        RAISE read_only_sql_transaction USING MESSAGE =
-            'cannot execute snowflake_convert() during recovery';
-    ELSIF current_setting('transaction_read_only')::boolean THEN
-        RAISE read_only_sql_transaction USING MESSAGE =
-            'cannot execute snowflake_convert() in a read-only transaction';
-    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-        RAISE feature_not_supported USING MESSAGE = format('cannot execute snowflake_convert() at '
-                'isolation level "%s"', current_setting('transaction_isolation')),
-            DETAIL = 'It would not see what others committed while it waited for the locks.',
-            HINT = 'Run it in a transaction that begins with BEGIN ISOLATION LEVEL READ COMMITTED.';
+    ELSE
+        PERFORM snowflake_catalog.require_change('snowflake_convert()');
     END IF;
 
     -- what is dropped meanwhile is not found, or the server's own look-up fails
