@@ -96,9 +96,10 @@ COMMENT ON FUNCTION snowflake_catalog.show IS 'a time for a message';
 CREATE FUNCTION snowflake_catalog.descendants(relation oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN ARRAY(WITH RECURSIVE tree (rel) AS (SELECT relation UNION SELECT i.inhrelid
-            FROM tree JOIN pg_inherits i ON i.inhparent = tree.rel AND NOT i.inhdetachpending)
-        SELECT rel FROM tree);
+    RETURN CASE WHEN (SELECT c.relhassubclass FROM pg_class c WHERE c.oid = relation)
+        THEN ARRAY(WITH RECURSIVE tree (rel) AS (SELECT relation UNION SELECT i.inhrelid
+                FROM tree JOIN pg_inherits i ON i.inhparent = tree.rel AND NOT i.inhdetachpending)
+            SELECT rel FROM tree) ELSE ARRAY[relation] END;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.descendants IS 'a table and those that inherit from it';
 
