@@ -152,7 +152,7 @@ sub run_psql
 	IPC::Run::run(
 		[
 			$node->installed_command('psql'), '-Xq', '-P', 'footer=off',
-			'-v', 'VERBOSITY=default', '-d', $node->connstr($database)
+			'-v', 'VERBOSITY=default', '-v', 'SHOW_CONTEXT=never', '-d', $node->connstr($database)
 		],
 		'<', \($sql =~ s/\\watch [\d.]+/\\g/gr), '>', \$out, '2>&1',
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
@@ -553,7 +553,9 @@ my ($include) = run_command([ 'pg_config', '--includedir-server' ]);
 my %sqlstate = slurp_file("$include/utils/errcodes.h") =~ /^#define ERRCODE_(\w+) MAKE_SQLSTATE\(([^)]*)\)/mg;
 s/[', ]//g foreach values %sqlstate;
 is( join("\n", uniq sort map { /\b([0-9A-Z]{5})\b/g } map { $_->[0] } rows(tables('docs/ref-messages.md', 'SQLSTATE'))),
-	join("\n", uniq sort @by_server, map { $sqlstate{$_} } map { /(?<!== )ERRCODE_(?!TO_)(\w+)/g } split /\n/, $source),
+	join("\n", uniq sort @by_server, map({ $sqlstate{$_} } map { /(?<!== )ERRCODE_(?!TO_)(\w+)/g } split /\n/, $source),
+		# in SQL by the names of conditions, or as they are
+		grep { defined } map { defined $_ && /^[0-9]/ ? $_ : $sqlstate{ uc($_ // '') } } map { slurp_file($_) =~ /'([a-z_]+|\d[0-9A-Z]{4})'|\bRAISE ([a-z_]+)/g } grep { !/snowflake_/ } glob 'install/*.sql'),
 	'all SQLSTATEs are in the reference');
 
 # What the server's log can have is quoted there, with numbers and names in it.
@@ -594,7 +596,7 @@ none(
 
 # Messages that send their reader to a page
 my @sent = map { [ m{(docs/[\w-]+\.md|README\.md)}, m{\\"([^"\\]+)} ] }
-  ("$source\n" . slurp_file('monitoring/alerts.yml')) =~ m{(\w[\w/-]*\.md, under \\"[^"]+|\\"[^"]+" in \w[\w/-]*\.md)}g;
+  (join "\n", $source, slurp_file('monitoring/alerts.yml'), map { slurp_file($_) =~ s/"/\\"/gr } glob 'install/*.sql') =~ m{(\w[\w/-]*\.md, under \\"[^"]+|\\"[^"]+" in \w[\w/-]*\.md)}g;
 cmp_ok(scalar @sent, '>=', 3, 'messages send their reader to a page');
 none(
 	[
