@@ -610,7 +610,7 @@ COMMENT ON FUNCTION snowflake_catalog.convert_refusals IS 'what refuses new IDs,
 CREATE FUNCTION snowflake_catalog.convert_sequence(t snowflake_catalog.convert_column,
     highest bigint)
 RETURNS SETOF snowflake_catalog.convert_row
-LANGUAGE plpgsql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     c record;
     a text;
@@ -647,7 +647,7 @@ BEGIN
             'CREATE') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), '42501',
             format('the owner of table %s may not have a sequence in schema %I', t.tab, c.nspname),
             NULL, NULL),
-        (highest IS DISTINCT FROM 9223372036854775807, 'other',
+        (highest <> 9223372036854775807, 'other',
             'makes the sequence, which goes on above the largest ID; no rewrite',
             format('CREATE %sSEQUENCE %s AS bigint START WITH %s%s', CASE c.relpersistence
                 WHEN 't' THEN 'TEMPORARY ' WHEN 'u' THEN 'UNLOGGED ' END, seq, CASE WHEN highest > 0
@@ -789,7 +789,7 @@ BEGIN
     ) AS k (applies, kind, detail, command, hint) WHERE k.applies;
     IF back THEN
         new_default := NULL;
-        FOR r IN SELECT * FROM snowflake_catalog.convert_sequence(t, highest) LOOP
+        FOR r IN SELECT * FROM snowflake_catalog.convert_sequence(t, coalesce(highest, 0)) LOOP
             RETURN NEXT r;
             new_default := coalesce(new_default, format('nextval(%s::regclass)',
                 quote_literal(r.hint)));
