@@ -177,6 +177,7 @@ $node->safe_psql('postgres', "INSERT INTO ahead VALUES (snowflake_compose(clock_
 my $error = error_of($node, $as_owner);
 is($error->{sqlstate}, '42501', 'an owner may not put the mark ahead of the clock');
 like($error->{message}, qr/^permission denied to put the durable mark ahead of the clock, to /, 'says so');
+is(error_of($node, 'SET ROLE owner; SELECT snowflake_catalog.raise_mark(max(id)) FROM ahead')->{sqlstate}, '42501', 'nor by the function underneath');
 like(rows($node, "'ahead', 'id'", 'statement'), qr/snowflake_advance/, 'a superuser may');
 $node->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION snowflake_advance TO owner');
 is($node->safe_psql('postgres', "$as_owner; INSERT INTO ahead DEFAULT VALUES; SELECT count(*), count(DISTINCT id), (SELECT id FROM ahead ORDER BY ctid DESC LIMIT 1) = max(id) FROM ahead"),
