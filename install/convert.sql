@@ -127,6 +127,17 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.table_size IS 'the size of a table, without a wait for it';
 
+-- of one that others have locked, NULL
+CREATE FUNCTION snowflake_catalog.partition_key(relation oid) RETURNS text
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '1ms' AS $$
+BEGIN
+    RETURN 'PARTITION BY ' || pg_get_partkeydef(relation);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION snowflake_catalog.partition_key IS 'how a table is partitioned, without a wait';
+
 CREATE FUNCTION snowflake_catalog.is_immutable(expression pg_node_tree) RETURNS boolean
 AS 'MODULE_PATHNAME', 'snowflake_is_immutable' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_catalog.is_immutable IS 'does it depend on its variables only?';
@@ -580,7 +591,7 @@ BEGIN
     SELECT k.kind, concat(k.detail, CASE WHEN s.mixed THEN ': other columns are in the partition '
             'key, too' ELSE format(', such as %s of %s', s.id, snowflake_catalog.show(
             @extschema@.snowflake_timestamp(s.id))) END),
-        'PARTITION BY ' || pg_get_partkeydef(s.keyed), CASE k.kind WHEN '23514' THEN k.hint END
+        snowflake_catalog.partition_key(s.keyed), CASE k.kind WHEN '23514' THEN k.hint END
     FROM unnest(t.members) m CROSS JOIN LATERAL (
         SELECT x.*, i.inhparent FROM snowflake_catalog.convert_above(m.rel, m.name, tried[:64]) x
         JOIN pg_inherits i ON i.inhrelid = x.stop
@@ -791,8 +802,8 @@ BEGIN
         new_default := NULL;
         FOR r IN SELECT * FROM snowflake_catalog.convert_sequence(t, coalesce(highest, 0)) LOOP
             RETURN NEXT r;
-            new_default := coalesce(new_default, format('nextval(%s::regclass)',
-                quote_literal(r.hint)));
+            new_default := coalesce(new_default,
+                'nextval(' || quote_literal(r.hint) || '::regclass)');
         END LOOP;
     END IF;
 
@@ -941,17 +952,9 @@ BEGIN
         BEGIN
             plan := ARRAY(
                 SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, false) p);
-        EXCEPTION WHEN undefined_table OR undefined_object OR internal_error THEN
-            failures := failures + 1;
-            IF failures = 5 THEN
-                RAISE;
-            END IF;
-            CONTINUE;
-        END;
-        PERFORM snowflake_catalog.convert_raise(plan);
-        lock := (SELECT p.command FROM unnest(plan) p WHERE p.kind = 'lock');
-        EXIT WHEN lock IS NULL;
-        BEGIN
+            PERFORM snowflake_catalog.convert_raise(plan);
+            lock := (SELECT p.command FROM unnest(plan) p WHERE p.kind = 'lock');
+            EXIT WHEN lock IS NULL;
             EXECUTE lock;
             plan := ARRAY(
                 SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, true) p);
@@ -959,8 +962,14 @@ BEGIN
             IF EXISTS (SELECT FROM unnest(plan) p WHERE p.kind = 'lock' AND p.command <> lock) THEN
                 RAISE SQLSTATE 'SFLOC';     -- gives the locks back
             END IF;
-        EXCEPTION WHEN SQLSTATE 'SFLOC' THEN
-            plan := NULL;
+        EXCEPTION
+            WHEN SQLSTATE 'SFLOC' THEN plan := NULL;
+            WHEN undefined_table OR undefined_object OR internal_error THEN
+                plan := NULL;
+                failures := failures + 1;
+                IF failures = 5 THEN
+                    RAISE;
+                END IF;
         END;
     END LOOP;
 

@@ -372,6 +372,12 @@ SQL
 $locker->query_safe('BEGIN; LOCK TABLE held');
 like(rows($beside, "'measured', 'id'", 'note'), qr/^estimate: rewrites 2 tables \(1[34]\d\d kB\)/m, 'a dry run does not wait to measure a table');
 $locker->query_safe('COMMIT');
+
+# nor to say how one is partitioned
+$beside->safe_psql('postgres', 'CREATE TABLE parted (id bigint REFERENCES measured) PARTITION BY RANGE (id)');
+$locker->query_safe('BEGIN; LOCK TABLE parted');
+is(rows($beside, "'measured', 'id', force => true", 'warning') =~ /^(public.parted has no partition for new IDs), such as N*/m ? $1 : '', 'public.parted has no partition for new IDs', 'nor to find that it has no partition');
+$locker->query_safe('COMMIT');
 $locker->quit;
 
 # several rounds of three at once, from each of three tables

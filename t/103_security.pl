@@ -79,6 +79,7 @@ my %open = (
 	'snowflake_catalog.domains(oid)' => [ 23 ],
 	'snowflake_catalog.drawing(bigint)' => [ 1 ],
 	'snowflake_catalog.is_immutable(pg_node_tree)' => [ undef ],
+	'snowflake_catalog.partition_key(oid)' => [ 1 ],
 	'snowflake_catalog.raise_mark(bigint)' => [ 1 ],
 	'snowflake_catalog.require_change(text)' => [ 'this' ],
 	'snowflake_catalog.table_name(oid)' => [ 1259 ],
