@@ -219,7 +219,8 @@ COMMENT ON FUNCTION snowflake_catalog.convert_members IS 'the members of a conve
 
 CREATE FUNCTION snowflake_catalog.convert_column(tab oid, col name, back boolean)
 RETURNS snowflake_catalog.convert_column
-LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+SET quote_all_identifiers = off AS $$
 DECLARE
     t snowflake_catalog.convert_column;
     r record;
@@ -805,6 +806,9 @@ BEGIN
             new_default := coalesce(new_default,
                 'nextval(' || quote_literal(r.hint) || '::regclass)');
         END LOOP;
+        IF new_default IS NULL THEN
+            RETURN;
+        END IF;
     END IF;
 
     -- one ALTER TABLE for each table, so that it is rewritten only once

@@ -121,6 +121,9 @@ FROM snowflake_convert('c.serial', 'id', false) r FULL JOIN c.rows d USING (step
 ROLLBACK;
 RESET plpgsql.extra_errors;
 SELECT c.cols('c.serial');
+SET quote_all_identifiers = on;
+SELECT command FROM snowflake_convert('c.serial', 'id') WHERE command LIKE 'DROP%';
+RESET quote_all_identifiers;
 
 -- and all of them draw IDs, and sequence numbers, and IDs
 SELECT t, c.loop(t, 'id') FROM unnest('{c.bigserial,c.serial,c.smallserial,c.always,c.by_default,c.plain,c.plain_int,c.not_owned,c.other,c.pgedge,c.pgedge_int,c.snowflake,c.snowflake_int}'::regclass[]) t;
