@@ -109,15 +109,21 @@ SELECT c.plan('c.always', 'id', true, 'bigserial');
 SELECT c.plan('c.other', 'id', true, 'bigserial');
 SELECT c.plan('c.pgedge', 'id', true, 'bigserial');
 SELECT c.plan('c.plain_int', 'id', true, 'bigserial');
+SELECT state, hint FROM error_of($$SELECT snowflake_convert('c.plain_int', 'id', false, 'bigserial')$$);
 SELECT c.state() = :'state' AS unchanged;
 
--- the real run returns the same rows
+-- the real run returns the same rows, also where PL/pgSQL is to find all that it can
+SET plpgsql.extra_errors = 'all';
 CREATE TABLE c.rows AS SELECT * FROM snowflake_convert('c.serial', 'id');
 BEGIN;
 SELECT count(*) > 0 AS some, count(*) FILTER (WHERE r IS DISTINCT FROM d) AS differ
 FROM snowflake_convert('c.serial', 'id', false) r FULL JOIN c.rows d USING (step);
 ROLLBACK;
+RESET plpgsql.extra_errors;
 SELECT c.cols('c.serial');
+SET quote_all_identifiers = on;
+SELECT command FROM snowflake_convert('c.serial', 'id') WHERE command LIKE 'DROP%';
+RESET quote_all_identifiers;
 
 -- and all of them draw IDs, and sequence numbers, and IDs
 SELECT t, c.loop(t, 'id') FROM unnest('{c.bigserial,c.serial,c.smallserial,c.always,c.by_default,c.plain,c.plain_int,c.not_owned,c.other,c.pgedge,c.pgedge_int,c.snowflake,c.snowflake_int}'::regclass[]) t;
@@ -498,10 +504,21 @@ SELECT c.plan('c.maximum', 'id');
 -- one of now: new ones are above, without any right to it
 INSERT INTO c.maximum VALUES (snowflake_nextval());
 SELECT c.plan('c.maximum', 'id');
-BEGIN ISOLATION LEVEL REPEATABLE READ;
+BEGIN;
 SELECT count(*) FROM c.maximum;
 SELECT kind, split_part(command, '(', 1) FROM snowflake_convert('c.maximum', 'id', false) WHERE kind = 'statement';
 INSERT INTO c.maximum DEFAULT VALUES RETURNING id > (SELECT max(id) FROM c.maximum) AS above;
+ROLLBACK;
+-- with a snapshot of its own a transaction would not see what others commit: the plan only
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM snowflake_convert('c.maximum', 'id') WHERE kind = 'statement';
+SELECT * FROM error_of($$SELECT snowflake_convert('c.maximum', 'id', false)$$);
+COMMIT;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT state, message FROM error_of($$SELECT snowflake_convert('c.maximum', 'id', false)$$);
+COMMIT;
+BEGIN ISOLATION LEVEL READ UNCOMMITTED;
+SELECT message FROM error_of($$SELECT snowflake_convert('c.maximum', 'id', false)$$);
 ROLLBACK;
 -- of the future
 INSERT INTO c.maximum VALUES (snowflake_compose('2040-01-01', 0, 0, 0));
@@ -597,13 +614,17 @@ ROLLBACK;
 
 -- the extension in another schema
 BEGIN;
+SELECT snowflake_convert('c.serial', 'id', false, 'bigserial') IS NOT NULL AS done LIMIT 1;
+SET LOCAL client_min_messages = warning;
+DROP EXTENSION snowflake CASCADE;
+RESET client_min_messages;
 CREATE SCHEMA "Else where";
-ALTER EXTENSION snowflake SET SCHEMA "Else where";
-SELECT "Else where".snowflake_convert('c.serial', 'id', false, 'bigserial') IS NOT NULL AS done LIMIT 1;
+CREATE EXTENSION snowflake SCHEMA "Else where";
 INSERT INTO c.serial DEFAULT VALUES;
 SELECT command FROM "Else where".snowflake_convert('c.serial', 'id', false) WHERE command LIKE 'ALTER%';
 INSERT INTO c.serial DEFAULT VALUES;
 SELECT c.cols('c.serial');
+SELECT command FROM "Else where".snowflake_convert('c.serial', 'id', true, 'bigserial') WHERE command LIKE 'ALTER%';
 ROLLBACK;
 
 -- as part of larger statements, and errors leave things as they were

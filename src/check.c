@@ -563,27 +563,6 @@ check_segments(CheckState *state)
  * drawn.  "unloaded": the row where the library is not preloaded, an error if
  * the check is of drawing, or of the workers; NULL to look nevertheless.
  */
-/* Do partitions by time take the IDs of now, and of what comes next? */
-static void
-check_partitions(CheckState *state)
-{
-	uint64		id = layout_unit_first_id(&snowflake_layout, state->unit);
-	int			nestlevel;
-	int			n;
-
-	if (!layout_sorts_by_time(&snowflake_layout))
-	{
-		check_row(state, "ok", "The time is not the highest field of the layout, so there are no partitions by time.");
-		return;
-	}
-	nestlevel = ddl_begin();
-	n = (int) ddl_query(psprintf("SELECT status, detail FROM snowflake_catalog.check_partitions(" UINT64_FORMAT ")",
-								 Min(id, (uint64) layout_max_id(&snowflake_layout))));
-	for (int i = 0; i < n; i++)
-		check_row(state, ddl_value(i, 1), ddl_value(i, 2));
-	ddl_end(nestlevel);
-}
-
 static const struct
 {
 	const char *name;

@@ -20,7 +20,6 @@
 #include "check_catalogs.h"
 #include "check_rows.h"
 #include "clock.h"
-#include "ddl.h"
 #include "home.h"
 #include "mark.h"
 #include "record.h"
@@ -30,21 +29,21 @@
 void
 check_own_extension(CheckState *state)
 {
-	int			nestlevel = ddl_begin();
+	int			nestlevel = check_begin();
 	char	   *version;
 
-	if (ddl_query("SELECT extversion FROM pg_extension WHERE extname = 'snowflake'") == 0)
+	if (check_query("SELECT extversion FROM pg_extension WHERE extname = 'snowflake'") == 0)
 		check_row(state, "warning", "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
 	else
 	{
-		version = ddl_value(0, 1);
+		version = check_value(0, 1);
 		if (strcmp(version, SNOWFLAKE_VERSION) != 0)
 			check_say(state, "warning", "The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
 					  version);
 		else
 			check_row(state, "ok", "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
 	}
-	ddl_end(nestlevel);
+	check_end(nestlevel);
 }
 
 /*
@@ -69,7 +68,7 @@ reset_recorded(const char *database, const char *role)
 void
 check_layout(CheckState *state)
 {
-	int			nestlevel = ddl_begin();
+	int			nestlevel = check_begin();
 	char	   *configured = psprintf("layout \"%s\" and epoch %s",
 									  snowflake_layout_text,
 									  clock_show(snowflake_epoch));
@@ -80,7 +79,7 @@ check_layout(CheckState *state)
 	bool		is_due = shared != NULL && record_is_due();
 
 	/* the home database first, then others, and what is not of a database */
-	nrecorded = (int) ddl_query(psprintf(
+	nrecorded = (int) check_query(psprintf(
 										 "SELECT d.datname, r.rolname, split_part(v, ' since ', 1),"
 										 " split_part(split_part(v, ' since ', 2), ' as node ', 1)"
 										 " FROM pg_db_role_setting s"
@@ -93,8 +92,8 @@ check_layout(CheckState *state)
 										 " d.datname IS DISTINCT FROM %s, d.datname, r.rolname",
 										 quote_literal_cstr(snowflake_database)));
 
-	if (nrecorded > 0 && ddl_value(0, 2) == NULL)
-		database = ddl_value(0, 1);
+	if (nrecorded > 0 && check_value(0, 2) == NULL)
+		database = check_value(0, 1);
 	if (database == NULL)
 	{
 		if (shared != NULL && mark_is_open())
@@ -112,9 +111,9 @@ check_layout(CheckState *state)
 				  database, snowflake_database, database, reset_recorded(database, NULL));
 	else
 	{
-		char	   *layout_text = ddl_value(0, 3);
+		char	   *layout_text = check_value(0, 3);
 		TimestampTz epoch = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in,
-																	CStringGetDatum(ddl_value(0, 4)),
+																	CStringGetDatum(check_value(0, 4)),
 																	ObjectIdGetDatum(InvalidOid),
 																	Int32GetDatum(-1)));
 		Layout		layout;
@@ -131,14 +130,14 @@ check_layout(CheckState *state)
 	/* read by nobody now, but by the mark writer once the database is gone */
 	for (int i = database == NULL ? 0 : 1; i < nrecorded; i++)
 		check_say(state, "warning", "Layout and epoch are recorded in another place than that of the durable mark, as after a restore of a database of another server. Run %s.",
-				  reset_recorded(ddl_value(i, 1), ddl_value(i, 2)));
+				  reset_recorded(check_value(i, 1), check_value(i, 2)));
 
 	if (state->nrows == 0 && database == NULL)
 		check_say(state, "ok", "Nothing is recorded: the first ID records %s.", configured);
 	else if (state->nrows == 0)
 		check_say(state, "ok", "IDs are drawn with %s, as recorded in database \"%s\".",
 				  configured, database);
-	ddl_end(nestlevel);
+	check_end(nestlevel);
 }
 
 /*
@@ -161,7 +160,7 @@ check_layout(CheckState *state)
 static void
 check_guards(CheckState *state, const char *segments)
 {
-	int			n = (int) ddl_query(psprintf(KEPT
+	int			n = (int) check_query(psprintf(KEPT
 											 " SELECT k.oid::regclass, k.is_home FROM kept k"
 											 " WHERE k.relkind = 'r' AND NOT " HOME_GUARD_IS_ON("k.oid")
 											 " AND (k.is_home OR EXISTS"
@@ -170,9 +169,9 @@ check_guards(CheckState *state, const char *segments)
 
 	for (int i = 0; i < n; i++)
 	{
-		char	   *table = ddl_value(i, 1);
+		char	   *table = check_value(i, 1);
 
-		if (ddl_value_bool(i, 2))
+		if (check_value_bool(i, 2))
 			check_say(state, "error", "The triggers of table %s are not as they were created, so that a subscription can change what this server keeps in it, and IDs come twice. Run ALTER TABLE %s ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate.",
 					  table, table);
 		else
@@ -185,7 +184,7 @@ check_guards(CheckState *state, const char *segments)
 static char *
 names(const char *query, const char *segments)
 {
-	return ddl_query(psprintf(query, segments)) > 0 ? ddl_value(0, 1) : NULL;
+	return check_query(psprintf(query, segments)) > 0 ? check_value(0, 1) : NULL;
 }
 
 static void
@@ -235,9 +234,33 @@ check_replication(CheckState *state)
 				  snowflake_database);
 		return;
 	}
-	nestlevel = ddl_begin();
+	nestlevel = check_begin();
 	check_home(state);
-	ddl_end(nestlevel);
+	check_end(nestlevel);
+}
+
+/*
+ * Partitions
+ */
+
+void
+check_partitions(CheckState *state)
+{
+	uint64		id = layout_unit_first_id(&snowflake_layout, state->unit);
+	int			nestlevel;
+	int			n;
+
+	if (!layout_sorts_by_time(&snowflake_layout))
+	{
+		check_row(state, "ok", "The time is not the highest field of the layout, so there are no partitions by time.");
+		return;
+	}
+	nestlevel = check_begin();
+	n = (int) check_query(psprintf("SELECT status, detail FROM snowflake_catalog.check_partitions(" UINT64_FORMAT ")",
+								 Min(id, (uint64) layout_max_id(&snowflake_layout))));
+	for (int i = 0; i < n; i++)
+		check_row(state, check_value(i, 1), check_value(i, 2));
+	check_end(nestlevel);
 }
 
 /*
@@ -247,32 +270,32 @@ check_replication(CheckState *state)
 void
 check_other_extension(CheckState *state)
 {
-	int			nestlevel = ddl_begin();
+	int			nestlevel = check_begin();
 	int			n;
 
-	n = (int) ddl_query("SELECT string_agg(version, ', ' ORDER BY version)"
+	n = (int) check_query("SELECT string_agg(version, ', ' ORDER BY version)"
 						" FROM pg_available_extension_versions"
 						" WHERE name = 'snowflake' AND version <> '" SNOWFLAKE_VERSION "'"
 						" HAVING count(*) > 0");
 	if (n > 0)
 		check_say(state, "warning", "There are scripts of an extension of the same name, or of other versions of this one: %s. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.",
-				  ddl_value(0, 1));
+				  check_value(0, 1));
 
-	n = (int) ddl_query("SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+	n = (int) check_query("SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
 						" WHERE n.nspname = 'snowflake' AND p.proname = 'nextval'"
 						" AND p.proargtypes[0] = 'regclass'::regtype AND p.pronargs = 1");
 	if (n > 0)
 		check_row(state, "warning", "This database has the function snowflake.nextval(regclass) of another extension, pgEdge's: IDs that it draws may equal those of snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
 
-	n = (int) ddl_query("SELECT d.datname, r.rolname FROM pg_db_role_setting s"
+	n = (int) check_query("SELECT d.datname, r.rolname FROM pg_db_role_setting s"
 						" LEFT JOIN pg_database d ON d.oid = s.setdatabase"
 						" LEFT JOIN pg_roles r ON r.oid = s.setrole"
 						" WHERE EXISTS (SELECT FROM unnest(s.setconfig) c WHERE c LIKE 'snowflake.node=%')"
 						" ORDER BY 1, 2");
 	for (int i = 0; i < n; i++)
 	{
-		char	   *database = ddl_value(i, 1);
-		char	   *role = ddl_value(i, 2);
+		char	   *database = check_value(i, 1);
+		char	   *role = check_value(i, 2);
 
 		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is set for %s%s%s%s, and is not read. The server's number is \"snowflake.node_id\".",
 				  database ? "database " : "", database ? quote_identifier(database) : "",
@@ -281,14 +304,14 @@ check_other_extension(CheckState *state)
 	}
 
 	/* the files are shown to roles that may see them */
-	n = (int) ddl_query("SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')");
-	if (ddl_value_bool(0, 1) &&
-		ddl_query("SELECT sourcefile, sourceline FROM pg_file_settings"
+	n = (int) check_query("SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')");
+	if (check_value_bool(0, 1) &&
+		check_query("SELECT sourcefile, sourceline FROM pg_file_settings"
 				  " WHERE name = 'snowflake.node' ORDER BY seqno LIMIT 1") > 0)
 		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is in %s, line %s, and is not read. Remove it there. The server's number is \"snowflake.node_id\".",
-				  ddl_value(0, 1), ddl_value(0, 2));
+				  check_value(0, 1), check_value(0, 2));
 
 	if (state->nrows == 0)
 		check_row(state, "ok", "Nothing of another extension named snowflake is found.");
-	ddl_end(nestlevel);
+	check_end(nestlevel);
 }

@@ -18,6 +18,9 @@ extern void check_own_extension(CheckState *state);
 /* Are layout and epoch those recorded with the durable mark? */
 extern void check_layout(CheckState *state);
 
+/* Do partitions by time take the IDs of now, and of what comes next? */
+extern void check_partitions(CheckState *state);
+
 /* What do publications and subscriptions do in the home database? */
 extern void check_replication(CheckState *state);
 

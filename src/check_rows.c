@@ -10,8 +10,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "executor/spi.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/resowner.h"
+#include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
 #include "check_rows.h"
@@ -78,4 +81,67 @@ check_mark_bound_us(void)
 {
 	return snowflake_reserve_window * INT64CONST(1000) + MAX_DRIFT_US +
 		2 * snowflake_layout.unit_us;
+}
+
+/*
+ * Queries
+ */
+
+int
+check_begin(void)
+{
+	int			nestlevel = NewGUCNestLevel();
+
+	(void) set_config_option("search_path", "pg_catalog, pg_temp",
+							 PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	return nestlevel;
+}
+
+void
+check_end(int nestlevel)
+{
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	AtEOXact_GUC(true, nestlevel);
+}
+
+uint64
+check_query(const char *sql)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	int			result;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	result = SPI_execute(sql, true, 0);
+	PopActiveSnapshot();
+	MemoryContextSwitchTo(caller);
+	if (result != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute failed: %s: %s",
+			 SPI_result_code_string(result), sql);
+	return SPI_processed;
+}
+
+char *
+check_value(uint64 row, int column)
+{
+	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column);
+}
+
+Oid
+check_value_oid(uint64 row, int column)
+{
+	char	   *str = check_value(row, column);
+
+	return str ? atooid(str) : InvalidOid;
+}
+
+bool
+check_value_bool(uint64 row, int column)
+{
+	char	   *str = check_value(row, column);
+
+	return str && str[0] == 't';
 }

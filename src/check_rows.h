@@ -51,6 +51,24 @@ extern void check_row(CheckState *state, const char *status, const char *detail)
 extern char *check_try(void (*function) (CheckState *state, void *arg),
 					   CheckState *state, void *arg);
 
+/*
+ * Between check_begin() and check_end() there is an SPI connection, and the
+ * search path is the catalog and the temporary schema only, so that nothing
+ * that others have put elsewhere is found by a name.  An error cleans up both,
+ * with the transaction.
+ *
+ * check_query() sees what was committed by now, whatever the isolation level.
+ * Returns the number of rows.  A value is of a row, from 0, and a column, from
+ * 1: as text, NULL where it is null; as an OID, InvalidOid where it is; as a
+ * boolean, false where it is.
+ */
+extern int	check_begin(void);
+extern void check_end(int nestlevel);
+extern uint64 check_query(const char *sql);
+extern char *check_value(uint64 row, int column);
+extern Oid	check_value_oid(uint64 row, int column);
+extern bool check_value_bool(uint64 row, int column);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_CHECK_ROWS_H */

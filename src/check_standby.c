@@ -33,7 +33,6 @@
 #include "check_rows.h"
 #include "check_standby.h"
 #include "clock.h"
-#include "ddl.h"
 #include "home.h"
 #include "settings.h"
 
@@ -65,19 +64,19 @@ clock_behind_sender(CheckState *state, TimestampTz *sent, int64 *behind_us)
 char *
 check_standby_node(void)
 {
-	int			nestlevel = ddl_begin();
+	int			nestlevel = check_begin();
 	char	   *node = NULL;
 
-	if (ddl_query(psprintf("SELECT substring(c, ' as node (\\d+)$')"
+	if (check_query(psprintf("SELECT substring(c, ' as node (\\d+)$')"
 						   " FROM pg_db_role_setting s"
 						   " JOIN pg_database d ON d.oid = s.setdatabase, unnest(s.setconfig) c"
 						   " WHERE s.setrole = 0 AND d.datname = %s"
 						   " AND c LIKE 'snowflake.recorded=%%'",
 						   quote_literal_cstr(snowflake_database))) > 0)
-		node = ddl_value(0, 1);
+		node = check_value(0, 1);
 	if (node != NULL)
 		node = MemoryContextStrdup(CurTransactionContext, node);
-	ddl_end(nestlevel);
+	check_end(nestlevel);
 	return node;
 }
 
@@ -185,12 +184,12 @@ describe_mark(CheckState *state, StringInfo detail)
 static bool
 describe_replay(StringInfo detail)
 {
-	int			nestlevel = ddl_begin();
+	int			nestlevel = check_begin();
 	uint64		nrows;
 	bool		is_much = false;
 
 	/* what is received is not known without a connection so far */
-	nrows = ddl_query("SELECT pg_size_pretty(d), d > wal.size, d > max.size,"
+	nrows = check_query("SELECT pg_size_pretty(d), d > wal.size, d > max.size,"
 					  " CASE WHEN pg_get_wal_replay_pause_state() <> 'not paused' THEN ', as the replay is paused'"
 					  " WHEN current_setting('recovery_min_apply_delay') <> '0'"
 					  " THEN format(', as \"recovery_min_apply_delay\" is %s', current_setting('recovery_min_apply_delay')) END"
@@ -199,15 +198,15 @@ describe_replay(StringInfo detail)
 					  " pg_size_bytes(current_setting('max_wal_size')) max (size)"
 					  " WHERE d > 0");
 	if (nrows > 0 &&
-		(ddl_value_bool(0, 2) || ddl_value(0, 4) != NULL))
+		(check_value_bool(0, 2) || check_value(0, 4) != NULL))
 	{
 		appendStringInfo(detail, " WAL that it has received and not replayed: %s%s. A promotion replays it first, and the mark in it counts.",
-						 ddl_value(0, 1), ddl_value(0, 4) ? ddl_value(0, 4) : "");
-		is_much = ddl_value_bool(0, 3);
+						 check_value(0, 1), check_value(0, 4) ? check_value(0, 4) : "");
+		is_much = check_value_bool(0, 3);
 		if (is_much)
 			appendStringInfoString(detail, " It is more than \"max_wal_size\", so that this takes a while, in which no ID is drawn.");
 	}
-	ddl_end(nestlevel);
+	check_end(nestlevel);
 	return is_much;
 }
 

@@ -35,6 +35,7 @@
 #include "parser/parse_func.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -43,7 +44,6 @@
 #include "check_rows.h"
 #include "check_tables.h"
 #include "clock.h"
-#include "ddl.h"
 #include "lease.h"
 #include "mark.h"
 #include "other_extensions.h"
@@ -115,6 +115,22 @@ skip(Findings *findings, const char *name, const char *reason)
 }
 
 /*
+ * The call that a default consists of, but for casts to a smaller integer or a
+ * domain; NULL where it is more.
+ */
+static FuncExpr *
+default_call(Node *node)
+{
+	if (IsA(node, CoerceToDomain))
+		node = (Node *) ((CoerceToDomain *) node)->arg;
+	if (IsA(node, FuncExpr) &&
+		(((FuncExpr *) node)->funcid == F_INT4_INT8 ||
+		 ((FuncExpr *) node)->funcid == F_INT2_INT8))
+		node = linitial(((FuncExpr *) node)->args);
+	return IsA(node, FuncExpr) ? (FuncExpr *) node : NULL;
+}
+
+/*
  * The first names of a list.
  */
 static char *
@@ -158,7 +174,7 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 	if (!OidIsValid(function))
 		return 0;
 
-	n = (int) ddl_query(psprintf(
+	n = (int) check_query(psprintf(
 								 "WITH RECURSIVE drawing AS MATERIALIZED ("
 								 "  SELECT a.attrelid, a.attname, a.atttypid, d.adbin"
 								 "  FROM pg_depend p JOIN pg_attrdef d ON d.oid = p.objid"
@@ -211,32 +227,32 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 	for (int i = 0; i < n; i++)
 	{
 		Column	   *column = &(*columns)[Max(ncolumns - 1, 0)];
-		char	   *table = ddl_value(i, 2);
-		char	   *attname = ddl_value(i, 3);
+		char	   *table = check_value(i, 2);
+		char	   *attname = check_value(i, 3);
 		Holder	   *holder = &holders[i];
 
 		if (ncolumns == 0 || strcmp(column->table, table) != 0 ||
 			strcmp(column->column, attname) != 0)
 		{
-			FuncExpr   *call = ddl_default_call(stringToNode(ddl_value(i, 6)));
+			FuncExpr   *call = default_call(stringToNode(check_value(i, 6)));
 
 			column = &(*columns)[ncolumns++];
 			column->findings = findings;
 			column->table = table;
 			column->column = attname;
 			column->name = psprintf("%s.%s", table, quote_identifier(attname));
-			column->relkind = ddl_value(i, 4)[0];
-			column->type = ddl_value_oid(i, 5);
+			column->relkind = check_value(i, 4)[0];
+			column->type = check_value_oid(i, 5);
 			column->computed = call == NULL || call->funcid != function;
 			column->holders = holder;	/* and those that follow */
 		}
 		column->nholders++;
-		holder->name = ddl_value(i, 7);
-		holder->relid = ddl_value_oid(i, 8);
-		holder->attnum = (AttrNumber) atoi(ddl_value(i, 9));
-		holder->index = ddl_value_oid(i, 10);
-		holder->skip = ddl_value(i, 11);
-		holder->subscribed = ddl_value_bool(i, 12);
+		holder->name = check_value(i, 7);
+		holder->relid = check_value_oid(i, 8);
+		holder->attnum = (AttrNumber) atoi(check_value(i, 9));
+		holder->index = check_value_oid(i, 10);
+		holder->skip = check_value(i, 11);
+		holder->subscribed = check_value_bool(i, 12);
 	}
 	return ncolumns;
 }
@@ -517,10 +533,10 @@ check_tables(CheckState *state)
 	int			nerrors;
 	int			n;
 
-	nestlevel = ddl_begin();
+	nestlevel = check_begin();
 	MemoryContextSwitchTo(caller);	/* the columns must outlive SPI */
 	ncolumns = find_columns(state, &findings, &columns);
-	ddl_end(nestlevel);
+	check_end(nestlevel);
 	MemoryContextSwitchTo(caller);
 
 	for (int i = 0; i < ncolumns; i++)

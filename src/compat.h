@@ -116,9 +116,6 @@ compat_CreateWaitEventSet(ResourceOwner resowner, int nevents)
 }
 #define CreateWaitEventSet compat_CreateWaitEventSet
 
-/* Intervals are finite before 17. */
-#define INTERVAL_NOT_FINITE(i) ((void) (i), false)
-
 #endif							/* PG_VERSION_NUM < 170000 */
 
 /* Does this session replay changes of another server? */

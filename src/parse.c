@@ -25,6 +25,7 @@
 #include "clock.h"
 #include "codec.h"
 #include "compat.h"
+#include "dialect.h"
 #include "parse.h"
 #include "settings.h"
 
@@ -33,6 +34,15 @@ PG_FUNCTION_INFO_V1(snowflake_parse_dialect);
 PG_FUNCTION_INFO_V1(snowflake_parse_layout);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
 PG_FUNCTION_INFO_V1(snowflake_dialects);
+
+/* What the bits of an ID mean. */
+typedef struct Meaning
+{
+	const Layout *layout;
+	const char *layout_text;
+	TimestampTz epoch;
+	const Dialect *dialect;		/* NULL when it is not read by a name */
+} Meaning;
 
 /*
  * What a snowflake_parse() keeps from call to call, since it takes longer to
@@ -46,7 +56,7 @@ typedef struct Cache
 	const Dialect *dialect;
 } Cache;
 
-Meaning
+static Meaning
 parse_own(void)
 {
 	Meaning		own = {
@@ -58,7 +68,7 @@ parse_own(void)
 	return own;
 }
 
-Meaning
+static Meaning
 parse_by_dialect(const Dialect *dialect, const Layout *layout)
 {
 	Meaning		meaning = {
@@ -106,7 +116,7 @@ id_field(const Meaning *meaning, int64 id, LayoutField field)
 	return Int32GetDatum((int32) number);
 }
 
-void
+static void
 parse_check_by(const Meaning *meaning, int64 id)
 {
 	int64		max_id = layout_max_id(meaning->layout);
@@ -179,7 +189,7 @@ is_cached(const Cache *cache, const text *arg)
 		memcmp(cache->source, VARDATA_ANY(arg), len) == 0;
 }
 
-void
+static void
 parse_layout(const char *layout_text, Layout *layout)
 {
 	const Dialect *dialect = dialect_find(layout_text);
@@ -209,7 +219,7 @@ fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *source,
 	cache->source = MemoryContextStrdup(fcinfo->flinfo->fn_mcxt, source);
 }
 
-const Dialect *
+static const Dialect *
 parse_dialect(const char *name)
 {
 	const Dialect *found = dialect_find(name);
@@ -231,7 +241,7 @@ parse_dialect(const char *name)
 			 errhint("The dialects are: %s.", names.data)));
 }
 
-TimestampTz
+static TimestampTz
 parse_epoch(FunctionCallInfo fcinfo, int argno)
 {
 	TimestampTz epoch = PG_GETARG_TIMESTAMPTZ(argno);

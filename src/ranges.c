@@ -64,6 +64,29 @@ PG_FUNCTION_INFO_V1(snowflake_first_id_bounds);
 PG_FUNCTION_INFO_V1(snowflake_last_id);
 PG_FUNCTION_INFO_V1(snowflake_last_id_bounds);
 
+/*
+ * IDs from "first" to before "end", which is 2^63 at most: more than a bigint
+ * can say.  None when end is not above first.
+ */
+typedef struct IdRange
+{
+	uint64		first;
+	uint64		end;
+} IdRange;
+
+static inline bool
+ids_empty(IdRange ids)
+{
+	return ids.first >= ids.end;
+}
+
+/* Is the end beyond all of bigint? */
+static inline bool
+ids_unbounded(IdRange ids)
+{
+	return ids.end > (uint64) PG_INT64_MAX;
+}
+
 void
 ids_require_order(const char *hint)
 {
@@ -76,7 +99,7 @@ ids_require_order(const char *hint)
 				 errhint("%s", hint)));
 }
 
-void
+static void
 period_require_order(TimestampTz from, TimestampTz to)
 {
 	if (from > to)
@@ -88,7 +111,7 @@ period_require_order(TimestampTz from, TimestampTz to)
 						   clock_show(to))));
 }
 
-IdRange
+static IdRange
 ids_of_units(int64 from, int64 to)
 {
 	IdRange		ids;
@@ -99,19 +122,19 @@ ids_of_units(int64 from, int64 to)
 	return ids;
 }
 
-int64
+static int64
 unit_from(TimestampTz ts)
 {
 	return layout_unit_ceil(&snowflake_layout, clock_since_epoch(ts));
 }
 
-int64
+static int64
 unit_after(TimestampTz ts)
 {
 	return layout_unit_floor(&snowflake_layout, clock_since_epoch(ts)) + 1;
 }
 
-IdRange
+static IdRange
 ids_between(TimestampTz from, TimestampTz to)
 {
 	period_require_order(from, to);
@@ -129,7 +152,7 @@ unit_at(RangeBound bound)
 	return bound.inclusive == bound.lower ? unit_from(ts) : unit_after(ts);
 }
 
-IdRange
+static IdRange
 ids_of_period(TypeCacheEntry *typcache, const RangeType *period)
 {
 	RangeBound	lower;

@@ -83,6 +83,27 @@ my %open = (
 	'pg_stat_get_snowflake_slots()' => [],
 	'pg_stat_get_snowflake_segments()' => [],
 	'snowflake_convert(regclass,name,boolean,text,boolean)' => [ 'tables.customer', 'id', 'false' ],
+	'snowflake_catalog.convert_above(oid,name,bigint[])' => [ 1, 'id', '{1}' ],
+	'snowflake_catalog.convert_below(oid,name,bigint[])' => [ 1, 'id', '{1}' ],
+	'snowflake_catalog.convert_blockers(snowflake_catalog.convert_member[])' => [ '{}' ],
+	'snowflake_catalog.convert_checks(snowflake_catalog.convert_column)' => [ undef ],
+	'snowflake_catalog.convert_column(oid,name,boolean)' => [ undef, 'id', 'false' ],
+	'snowflake_catalog.convert_members(oid,smallint,oid[],boolean)' => [ 1, 1, '{1}', 'false' ],
+	'snowflake_catalog.convert_plan(oid,name,boolean,boolean,boolean)' => [ undef, 'id', 'false', 'false', 'true' ],
+	'snowflake_catalog.convert_raise(snowflake_catalog.convert_row[])' => [ '{}' ],
+	'snowflake_catalog.convert_refusals(snowflake_catalog.convert_column,boolean)' => [ undef, 'false' ],
+	'snowflake_catalog.convert_route(oid,name,bigint[],oid)' => [ 1, 'id', '{1}', undef ],
+	'snowflake_catalog.convert_sequence(snowflake_catalog.convert_column,bigint)' => [ undef, 1 ],
+	'snowflake_catalog.descendants(oid)' => [ 1 ],
+	'snowflake_catalog.domains(oid)' => [ 23 ],
+	'snowflake_catalog.drawing(bigint)' => [ 1 ],
+	'snowflake_catalog.is_immutable(pg_node_tree)' => [ undef ],
+	'snowflake_catalog.partition_key(oid)' => [ 1 ],
+	'snowflake_catalog.raise_mark(bigint)' => [ 1 ],
+	'snowflake_catalog.require_change(text)' => [ 'this' ],
+	'snowflake_catalog.table_name(oid)' => [ 1259 ],
+	'snowflake_catalog.show(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
+	'snowflake_catalog.table_size(oid)' => [ 1 ],
 );
 
 # For the owner of the extension, and whom the owner lets
@@ -592,7 +613,7 @@ sub statement
 {
 	my ($function, @args) = @_;
 	my ($callee, $types) = $function =~ /^([\w.]+)\((.*)\)$/;
-	my @types = map { s/^(date|name|oid|regclass|text|tstzrange|uuid)\b/pg_catalog.$1/r } split /,/, $types;
+	my @types = map { s/^(date|name|oid|pg_node_tree|regclass|text|tstzrange|uuid)\b/pg_catalog.$1/r } split /,/, $types;
 
 	$callee = "hostile.$callee" unless $callee =~ /\./;
 	return "SELECT * FROM $callee("

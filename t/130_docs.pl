@@ -556,8 +556,8 @@ my %sqlstate = slurp_file("$include/utils/errcodes.h") =~ /^#define ERRCODE_(\w+
 s/[', ]//g foreach values %sqlstate;
 is( join("\n", uniq sort map { /\b([0-9A-Z]{5})\b/g } map { $_->[0] } rows(tables('docs/ref-messages.md', 'SQLSTATE'))),
 	join("\n", uniq sort @by_server, map({ $sqlstate{$_} } map { /(?<!== )ERRCODE_(?!TO_)(\w+)/g } split /\n/, $source),
-		# in SQL by the names of conditions
-		grep { defined && $_ ne '01000' } map { $sqlstate{ uc($_ // '') } } map { slurp_file($_) =~ /'([a-z_]+)'|\bRAISE ([a-z_]+)/g } grep { !/snowflake_/ } glob 'install/*.sql'),
+		# in SQL by the names of conditions, or as they are
+		grep { defined && $_ ne '01000' } map { /^[0-9]/ ? $_ : $sqlstate{ uc $_ } } grep { defined } map { slurp_file($_) =~ /'([a-z_]+|\d[0-9A-Z]{4})'|\bRAISE ([a-z_]+)/g } grep { !/snowflake_/ } glob 'install/*.sql'),
 	'all SQLSTATEs are in the reference');
 
 # What the server's log can have is quoted there, with numbers and names in it.
@@ -598,7 +598,7 @@ none(
 
 # Messages that send their reader to a page
 my @sent = map { [ m{(docs/[\w-]+\.md|README\.md)}, m{\\"([^"\\]+)} ] }
-  ("$source\n" . slurp_file('monitoring/alerts.yml')) =~ m{(\w[\w/-]*\.md, under \\"[^"]+|\\"[^"]+" in \w[\w/-]*\.md)}g;
+  (join "\n", $source, slurp_file('monitoring/alerts.yml'), map { slurp_file($_) =~ s/"/\\"/gr } glob 'install/*.sql') =~ m{(\w[\w/-]*\.md, under \\"[^"]+|\\"[^"]+" in \w[\w/-]*\.md)}g;
 cmp_ok(scalar @sent, '>=', 3, 'messages send their reader to a page');
 none(
 	[

@@ -1,0 +1,126 @@
+/*-------------------------------------------------------------------------
+ *
+ * convert_funcs.c
+ *		What snowflake_convert() cannot ask in SQL: whether an expression is
+ *		immutable, what this server draws with, and what it takes for new IDs to
+ *		be above an existing one.
+ *
+ * The rest is in install/convert.sql.  Everybody may call these functions.  The
+ * mark is looked at by its atomic fields in shared memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xlog.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/nodes.h"
+#include "optimizer/optimizer.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+
+#include "clock.h"
+#include "lease.h"
+#include "mark.h"
+#include "settings.h"
+
+PG_FUNCTION_INFO_V1(snowflake_is_immutable);
+PG_FUNCTION_INFO_V1(snowflake_drawing);
+PG_FUNCTION_INFO_V1(snowflake_raise_mark);
+
+/* Of an expression in a catalog: a user cannot make a pg_node_tree. */
+Datum
+snowflake_is_immutable(PG_FUNCTION_ARGS)
+{
+	char	   *expression = TextDatumGetCString(PG_GETARG_DATUM(0));
+
+	PG_RETURN_BOOL(!contain_mutable_functions(stringToNode(expression)));
+}
+
+/*
+ * What new IDs need to be above one, in a word, or NULL; and the first time unit
+ * above it.  Every caller may raise the mark up to the clock, or up to the latest
+ * time issued: taking an ID does that, too.  A mark ahead of both stops the whole
+ * server from issuing IDs for a while.
+ */
+static const char *
+find_need(int64 id, uint64 node, uint64 *unit, TimestampTz *ts)
+{
+	const Layout *layout = &snowflake_layout;
+	TimestampTz now = clock_read();
+	uint64		floor;
+
+	if (shared == NULL || RecoveryInProgress() || id < 0 || id > layout_max_id(layout))
+		return NULL;
+
+	/* While the floor was not read yet, 1 is taken for it. */
+	floor = Max(pg_atomic_read_u64(&shared->mark.floor_unit), 1);
+	if (layout_pack(layout, Min(floor, layout->max[FIELD_TIME]), node, 0, 0) > id)
+		return NULL;
+	if (!layout_unit_above(layout, node, id, unit))
+		return *unit > layout->max[FIELD_TIME] ? "last" : "field";
+	if (!clock_timestamp_of_unit(*unit, ts))
+		*ts = DT_NOEND;
+	if (*ts > now + MAX_DRIFT_US)
+		return "clock";
+	return *ts <= now || (mark_is_open() && *ts <= mark_issued_until()) ? "raise" : "advance";
+}
+
+/* drawing(id) */
+Datum
+snowflake_drawing(PG_FUNCTION_ARGS)
+{
+	TupleDesc	tupdesc;
+	Datum		values[8] = {0};
+	bool		nulls[8] = {false};
+	int64		id = PG_GETARG_INT64(0);
+	uint64		node = (uint64) Max(lease_node(), 0);
+	uint64		unit;
+	TimestampTz ts;
+	TimestampTz above = 0;
+	const char *need = find_need(id, node, &unit, &above);
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (!clock_timestamp_of_unit(layout_unpack(&snowflake_layout, id, FIELD_TIME), &ts))
+		ts = DT_NOEND;
+
+	nulls[0] = shared != NULL;
+	values[0] = nulls[0] ? 0 : CStringGetTextDatum(preload_hint());
+	nulls[1] = !settings_need_lease() || lease_is_used();
+	values[1] = nulls[1] ? 0 : CStringGetTextDatum(settings_node_id_hint());
+	values[2] = Int32GetDatum((int32) node);
+	values[3] = CStringGetTextDatum(clock_name());
+	values[4] = TimestampTzGetDatum(clock_read());
+	nulls[5] = id < 0 || id > layout_max_id(&snowflake_layout);
+	values[5] = TimestampTzGetDatum(ts);
+	nulls[6] = need == NULL;
+	values[6] = nulls[6] ? 0 : CStringGetTextDatum(need);
+	nulls[7] = above == 0;
+	values[7] = TimestampTzGetDatum(above);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
+}
+
+/* raise_mark(id): let new IDs be above it, as far as everybody may. */
+Datum
+snowflake_raise_mark(PG_FUNCTION_ARGS)
+{
+	uint64		unit;
+	TimestampTz ts;
+	const char *need;
+
+	shmem_require("keep a durable mark");
+	PreventCommandDuringRecovery("snowflake_convert()");
+	PreventCommandIfReadOnly("snowflake_convert()");
+	need = find_need(PG_GETARG_INT64(0), (uint64) Max(lease_node(), 0), &unit, &ts);
+	if (need != NULL && strcmp(need, "raise") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to put the durable mark ahead of the clock")));
+	if (need != NULL)
+		mark_advance(unit);
+	PG_RETURN_VOID();
+}
