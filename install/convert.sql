@@ -872,7 +872,7 @@ BEGIN
             FROM pg_attribute a WHERE a.attrelid = o.refobjid AND a.attnum = o.refobjsubid))
         WHEN o.deptype = 'i' THEN 'it is left over from an identity column, cannot be dropped '
             'before the column, and pg_dump writes it in a way that cannot be restored; see '
-            'docs/converting.md, under "Former identity columns"'
+            'the documentation, under "Former identity columns"'
         WHEN x.oid IS NOT NULL THEN format('it belongs to extension %s', quote_ident(x.extname))
         ELSE 'used by ' || u.users END) AS z (stays)
     CROSS JOIN LATERAL (VALUES
