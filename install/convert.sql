@@ -280,7 +280,8 @@ COMMENT ON FUNCTION snowflake_catalog.convert_column IS 'the column to convert, 
 
 CREATE FUNCTION snowflake_catalog.convert_checks(t snowflake_catalog.convert_column)
 RETURNS SETOF snowflake_catalog.convert_row
-LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+SET quote_all_identifiers = off AS $$
 BEGIN
     RETURN QUERY SELECT k.kind, k.detail, NULL, k.hint
     FROM (SELECT m.*, m.rel = t.rel AND m.att = t.att AS is_target, n AS tab,
@@ -665,9 +666,10 @@ BEGIN
                 WHEN 't' THEN 'TEMPORARY ' WHEN 'u' THEN 'UNLOGGED ' END, seq, CASE WHEN highest > 0
                 AND highest < 9223372036854775807 THEN highest + 1 ELSE 1 END,
                 CASE WHEN c.is_own THEN ' OWNED BY ' || t.label END), seq),
-        (NOT c.is_own, 'other', 'the sequence belongs to the owner of the table',
+        (NOT c.is_own AND highest <> 9223372036854775807, 'other',
+            'the sequence belongs to the owner of the table',
             format('ALTER SEQUENCE %s OWNER TO %I', seq, c.owner), NULL),
-        (NOT c.is_own, 'other', 'it is dropped with the column',
+        (NOT c.is_own AND highest <> 9223372036854775807, 'other', 'it is dropped with the column',
             format('ALTER SEQUENCE %s OWNED BY %s', seq, t.label), NULL)
     ) AS k (applies, kind, detail, command, hint) WHERE k.applies
     UNION ALL
@@ -872,7 +874,7 @@ BEGIN
             FROM pg_attribute a WHERE a.attrelid = o.refobjid AND a.attnum = o.refobjsubid))
         WHEN o.deptype = 'i' THEN 'it is left over from an identity column, cannot be dropped '
             'before the column, and pg_dump writes it in a way that cannot be restored; see '
-            'docs/converting.md, under "Former identity columns"'
+            'the documentation, under "Former identity columns"'
         WHEN x.oid IS NOT NULL THEN format('it belongs to extension %s', quote_ident(x.extname))
         ELSE 'used by ' || u.users END) AS z (stays)
     CROSS JOIN LATERAL (VALUES

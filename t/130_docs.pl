@@ -598,8 +598,8 @@ none(
 
 # Messages that send their reader to a page
 my @sent = map { [ m{(docs/[\w-]+\.md|README\.md)}, m{\\"([^"\\]+)} ] }
-  (join "\n", $source, slurp_file('monitoring/alerts.yml'), map { slurp_file($_) =~ s/"/\\"/gr } glob 'install/*.sql') =~ m{(\w[\w/-]*\.md, under \\"[^"]+|\\"[^"]+" in \w[\w/-]*\.md)}g;
-cmp_ok(scalar @sent, '>=', 3, 'messages send their reader to a page');
+  ("$source\n" . slurp_file('monitoring/alerts.yml')) =~ m{(\w[\w/-]*\.md, under \\"[^"]+|\\"[^"]+" in \w[\w/-]*\.md)}g;
+cmp_ok(scalar @sent, '>=', 2, 'messages send their reader to a page');
 none(
 	[
 		map { "$_->[0]: $_->[1]" } grep {
