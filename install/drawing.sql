@@ -34,8 +34,7 @@ GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
 
 -- for test suites that empty all tables that they find
 CREATE FUNCTION snowflake_catalog.refuse_truncate()
-RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION USING
         ERRCODE = 'object_not_in_prerequisite_state',

@@ -11,8 +11,7 @@
 CREATE FUNCTION snowflake_catalog.explain(
     id bigint, layout text, epoch timestamptz, dialect text, is_unsigned boolean, backfill bigint)
 RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
-AS $$
+SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
     -- of bits that belong together, from the highest down
     names text[];
@@ -104,8 +103,7 @@ BEGIN
             ' | ' ORDER BY s.nth) FILTER (WHERE s.name NOT IN ('sign', 'unused')))
     INTO result FROM span s;
     RETURN result;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.explain(bigint, text, timestamptz, text, boolean, bigint) IS
 'the drawing of snowflake_explain()';
 

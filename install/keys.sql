@@ -54,8 +54,7 @@ COMMENT ON FUNCTION snowflake_key_formats() IS
 'one row for each format of keys: its prefix, the shards it routes to, its time zone, its widths';
 
 CREATE FUNCTION snowflake_catalog.write_key_format(old_name text, f snowflake_catalog.key_formats)
-RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wrong record;
     duplicate text;
@@ -113,8 +112,7 @@ REVOKE ALL ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalo
 
 CREATE FUNCTION snowflake_catalog.lock_key_format(name text)
 RETURNS snowflake_catalog.key_formats
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f snowflake_catalog.key_formats;
 BEGIN
@@ -142,8 +140,7 @@ CREATE FUNCTION snowflake_key_format_create(
     time_zone text DEFAULT 'UTC', text_route text DEFAULT 'codes', database_width integer DEFAULT 2,
     table_width integer DEFAULT 4, version_width integer DEFAULT 2, node_width integer DEFAULT 2,
     sequence_width integer DEFAULT 5)
-RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM snowflake_catalog.write_key_format(NULL,
         (name, prefix, db_count, tables_per_db, version, time_zone, text_route,
@@ -164,8 +161,7 @@ CREATE FUNCTION snowflake_key_format_alter(
     table_width integer DEFAULT NULL, version_width integer DEFAULT NULL,
     node_width integer DEFAULT NULL, sequence_width integer DEFAULT NULL,
     new_name text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
 BEGIN
@@ -186,8 +182,7 @@ GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, intege
     text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_drop(name text)
-RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
 BEGIN

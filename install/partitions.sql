@@ -19,8 +19,7 @@ COMMENT ON FUNCTION snowflake_catalog.lock_table(regclass, integer) IS
 
 -- A detail or hint that is null is left out, where RAISE would take it for a mistake.
 CREATE FUNCTION snowflake_catalog.refuse(state text, message text, detail text, hint text)
-RETURNS void LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS void LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF hint IS NULL AND detail IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message;
@@ -30,8 +29,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, HINT = hint;
     END IF;
     RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail, HINT = hint;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.refuse(text, text, text, text) IS
 'raise an error';
 
@@ -51,21 +49,18 @@ BEGIN
             DETAIL = 'It would not see what others committed while it waited for the lock.',
             HINT = 'Run it in a transaction that begins with BEGIN ISOLATION LEVEL READ COMMITTED.';
     END IF;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_change(text) IS
 'an error where a function cannot change tables in this transaction';
 
 CREATE FUNCTION snowflake_catalog.table_name("table" oid)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
-SET search_path = pg_catalog, pg_temp
-AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN CASE c.relnamespace WHEN pg_my_temp_schema() THEN 'pg_temp'
             ELSE c.relnamespace::regnamespace::text END || '.' || quote_ident(c.relname)
         FROM pg_class c WHERE c.oid = "table";
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.table_name(oid) IS
 'the name of a table for a statement, with its schema and quotes';
 
@@ -77,15 +72,13 @@ BEGIN
     RETURN coalesce(lower(@extschema@.id_range_for(ts, 'infinity'::timestamptz)),
         (SELECT CASE l.max_id WHEN 9223372036854775807 THEN 'Infinity'
             ELSE l.max_id + 1::numeric END FROM @extschema@.snowflake_layout() AS l));
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_at(timestamptz) IS
 'the first ID of the first time unit that begins at a time or after it';
 
 CREATE FUNCTION snowflake_catalog.bound_time(bound numeric)
 RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT CASE WHEN bound BETWEEN 0 AND l.max_id + 1::numeric AND (isfinite(l.last_ts)
             -- or in seconds since 1970, where timestamps end
@@ -94,8 +87,7 @@ BEGIN
             THEN @extschema@.snowflake_timestamp(least(bound, l.max_id)::bigint)
                 + CASE WHEN bound > l.max_id THEN l.time_unit ELSE '0' END END
         FROM @extschema@.snowflake_layout() AS l);
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_time(numeric) IS
 'when the time unit of a bound begins; null where it has none';
 
@@ -105,8 +97,7 @@ AS $$
 BEGIN
     RETURN coalesce(CASE WHEN as_time THEN snowflake_catalog.bound_time(bound)::text END,
         replace(replace(bound::text, '-Infinity', 'MINVALUE'), 'Infinity', 'MAXVALUE'));
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_text(numeric, boolean) IS
 'a bound for a statement, or as a time for a message';
 
@@ -115,8 +106,7 @@ CREATE FUNCTION snowflake_catalog.partitions(
     parent oid, OUT relid oid, OUT relname name, OUT relkind "char", OUT is_default boolean,
     OUT detaching boolean, OUT from_id numeric, OUT to_id numeric)
 RETURNS SETOF record LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY SELECT c.oid, c.relname, c.relkind, b.ids IS NULL, i.inhdetachpending,
             b.ids[1], b.ids[2]
@@ -126,8 +116,7 @@ BEGIN
             'Infinity'), 'FROM \(''?([^'')]+)''?\) TO \(''?([^'')]+)')::numeric[]) AS b (ids)
         WHERE i.inhparent = parent AND c.relpartbound IS NOT NULL
         ORDER BY b.ids IS NULL, b.ids[1];
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.partitions(oid) IS
 'the partitions of a table by their bounds, the default one last';
 
@@ -177,8 +166,7 @@ BEGIN
     IF problem IS NOT NULL THEN
         PERFORM snowflake_catalog.refuse(problem[1], problem[2], problem[3], problem[4]);
     END IF;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_partitioned(regclass) IS
 'an error unless a table is partitioned by ranges of one bigint column, and IDs sort by time';
 
@@ -196,8 +184,7 @@ BEGIN
     -- server takes a later instant as their start.  An instant before is of the day before.
     RETURN start - CASE WHEN start AT TIME ZONE time_zone > ts
         THEN ('1 ' || unit)::interval ELSE '0' END;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.start_of(text, timestamptz, text) IS
 'where the month, day, hour ... of a time begins in a time zone';
 
@@ -206,8 +193,7 @@ COMMENT ON FUNCTION snowflake_catalog.start_of(text, timestamptz, text) IS
 CREATE FUNCTION snowflake_catalog.require_midnights(
     parent regclass, from_ts timestamptz, to_ts timestamptz, time_zone text)
 RETURNS void LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO'
-AS $$
+SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' AS $$
 DECLARE
     most interval := l.time_unit - interval '1 us' FROM @extschema@.snowflake_layout() AS l;
     first_id numeric := snowflake_catalog.bound_at(from_ts - interval '1 day');
@@ -247,8 +233,7 @@ BEGIN
             HINT = format('Pass the time zone that they were created with, as in time_zone => %L.',
                 zone.name);
     END IF;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_midnights(regclass, timestamptz, timestamptz, text) IS
 'an error where edges in or beside a period are midnights of another time zone, not of this one';
 
@@ -257,8 +242,7 @@ CREATE FUNCTION snowflake_create_partitions(
     time_zone text DEFAULT pg_catalog.current_setting('TimeZone'),
     OUT partition regclass, OUT starts timestamptz, OUT ends timestamptz, OUT created boolean)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
-SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO'
-AS $$
+SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' AS $$
 DECLARE
     months integer; us numeric; kinds integer; unit text;
     -- the edges of a grid: the n-th one is anchor + n * step, in this zone
@@ -438,8 +422,7 @@ BEGIN
         ends := snowflake_catalog.bound_time(edges[n + 1]);
         RETURN NEXT;
     END LOOP;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_create_partitions(
     regclass, timestamptz, timestamptz, interval, text) IS
 'create the partitions for all snowflake IDs of a period, a step each; those that are there stay';
@@ -448,8 +431,7 @@ COMMENT ON FUNCTION snowflake_create_partitions(
 -- untyped literal for text, also beside a timestamptz.
 CREATE FUNCTION snowflake_catalog.instant(ts text, time_zone text)
 RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
-AS $$
+SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     at timestamptz := ts;
 BEGIN
@@ -461,8 +443,7 @@ BEGIN
         PERFORM set_config('timezone', time_zone, true);
     END IF;
     RETURN ts::timestamp AT TIME ZONE time_zone;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.instant(text, text) IS
 'the time that a text says, in a time zone if it has none of its own';
 
@@ -500,8 +481,7 @@ CREATE FUNCTION snowflake_partitions(
     OUT partition regclass, OUT starts timestamptz, OUT ends timestamptz,
     OUT from_id bigint, OUT to_id bigint, OUT rows bigint, OUT bytes bigint)
 RETURNS SETOF record LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED ROWS 100
-SET search_path = pg_catalog, pg_temp
-AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     elsewhere boolean := false;     -- Citus has the rows
     part record; key text; rest text; name text := snowflake_catalog.table_name(parent);
@@ -565,8 +545,7 @@ BEGIN
         END IF;
         RETURN NEXT;
     END LOOP;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_partitions(regclass, boolean) IS
 'the partitions of a table: their bounds as times and as snowflake IDs, rows and size';
 
@@ -575,8 +554,7 @@ CREATE FUNCTION snowflake_drop_partitions(
     concurrently boolean DEFAULT false, OUT partition text, OUT starts timestamptz,
     OUT ends timestamptz, OUT command text, OUT done boolean)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
-SET search_path = pg_catalog, pg_temp
-AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     bound numeric; part record;
     n integer := 0; said timestamptz := clock_timestamp();
@@ -644,16 +622,14 @@ BEGIN
         END IF;
         RETURN NEXT;
     END LOOP;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_drop_partitions(regclass, timestamptz, boolean, boolean) IS
 'drop the partitions that have only snowflake IDs from before a time, or show the commands for it';
 
 -- For snowflake_check(), of the tables that draw their IDs by default, with an ID of now.
 CREATE FUNCTION snowflake_catalog.check_partitions(id bigint, OUT status text, OUT detail text)
 RETURNS SETOF record LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO'
-AS $$
+SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' AS $$
 DECLARE
     t record; part record;
     reach numeric; starts timestamptz; ends timestamptz;    -- of what follows now without a gap
@@ -701,7 +677,6 @@ BEGIN
     status := 'ok';
     detail := format('Tables that are partitioned by the IDs that they draw by default: %s.', n);
     RETURN NEXT;
-END
-$$;
+END $$;
 COMMENT ON FUNCTION snowflake_catalog.check_partitions(bigint) IS
 'tables whose partitions take no IDs of now, or soon';

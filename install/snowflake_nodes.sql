@@ -138,8 +138,7 @@ COMMENT ON TYPE snowflake_node_answer IS 'what a server is told when it asks for
 -- constant in the plans of a session, which are its own: it reads a file, which
 -- would be a third of a renewal.
 CREATE FUNCTION snowflake_nodes_site()
-RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT concat_ws('/', c.system_identifier, '%s', d.oid,
                        '@extschema@.snowflake_node_lease'::regclass::oid)
@@ -220,8 +219,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_peers(timestamptz, uuid, integer) FROM PU
 -- How long the registry closes: all leases that may have been given out are over
 -- by then.
 CREATE FUNCTION snowflake_nodes_longest(lease_ttl interval)
-RETURNS interval LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS interval LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN greatest((SELECT max(l.lease_ttl) FROM @extschema@.snowflake_node_lease AS l),
                     least(snowflake_nodes_longest.lease_ttl, interval '1 day'),
@@ -240,8 +238,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_longest(interval) FROM PUBLIC;
 --
 CREATE FUNCTION snowflake_nodes_arrive(
     at timestamptz, here text, started timestamptz, lease_ttl interval)
-RETURNS snowflake_node_place LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS snowflake_node_place LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r @extschema@.snowflake_node_place;
     until timestamptz := at + @extschema@.snowflake_nodes_longest(lease_ttl);
@@ -291,8 +288,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_arrive(timestamptz, text, timestamptz, in
 -- The row of the server that asks: the token decides, or that of its start
 -- before, as the same instance.
 CREATE FUNCTION snowflake_nodes_own(ask snowflake_node_request)
-RETURNS snowflake_node_lease LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS snowflake_node_lease LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l @extschema@.snowflake_node_lease;
 BEGIN
@@ -322,8 +318,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_own(snowflake_node_request) FROM PUBLIC;
 --
 CREATE FUNCTION snowflake_nodes_compare(
     at timestamptz, ask snowflake_node_request, r snowflake_node_place)
-RETURNS snowflake_node_place LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS snowflake_node_place LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l @extschema@.snowflake_node_lease := @extschema@.snowflake_nodes_own(ask);
 BEGIN
@@ -359,8 +354,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_compare(timestamptz, snowflake_node_reque
     snowflake_node_place) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_nodes_awaited(r snowflake_node_place)
-RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS l
                    WHERE l.started_at <> r.started_at AND l.expires_at >= r.guarded_from);
@@ -381,8 +375,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_awaited(snowflake_node_place) FROM PUBLIC
 --
 CREATE FUNCTION snowflake_nodes_renew(
     at timestamptz, ask snowflake_node_request, r snowflake_node_place, is_locked boolean)
-RETURNS snowflake_node_lease LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS snowflake_node_lease LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     own @extschema@.snowflake_node_lease := @extschema@.snowflake_nodes_own(ask);
     l @extschema@.snowflake_node_lease;
@@ -440,8 +433,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request
 --
 CREATE FUNCTION snowflake_nodes_claim(
     at timestamptz, ask snowflake_node_request, r snowflake_node_place)
-RETURNS snowflake_node_lease LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS snowflake_node_lease LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l @extschema@.snowflake_node_lease;
     is_shut boolean := r.closed_until > at OR r.guarded_until > at;
@@ -502,8 +494,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request
 -- or all.
 CREATE FUNCTION snowflake_nodes_holders(
     at timestamptz, ask snowflake_node_request, strangers boolean)
-RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT format('The holders are %s%s.',
                 string_agg(format('%s:%s (node %s, %slast seen %s)', coalesce(h.host, '?'), h.port,
@@ -525,8 +516,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_reque
 CREATE FUNCTION snowflake_nodes_refuse(
     at timestamptz, ask snowflake_node_request, r snowflake_node_place, OUT refusal text,
     OUT refusal_passes boolean, OUT refusal_detail text, OUT refusal_hint text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     until timestamptz := greatest(r.closed_until, r.guarded_until);
     taken bigint;
@@ -612,8 +602,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_reques
 --
 CREATE FUNCTION snowflake_nodes_serve(
     at timestamptz, here text, started timestamptz, ask snowflake_node_request)
-RETURNS snowflake_node_answer LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS snowflake_node_answer LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r @extschema@.snowflake_node_place;
     l @extschema@.snowflake_node_lease;
@@ -718,8 +707,7 @@ CREATE FUNCTION snowflake_lease_node(
 RETURNS snowflake_node_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- planning would cost more than all else
-SET plan_cache_mode = force_generic_plan
-AS $$
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     here text := @extschema@.snowflake_nodes_here();
@@ -786,8 +774,7 @@ REVOKE ALL ON FUNCTION snowflake_lease_node(uuid, integer, uuid, interval, text,
 -- For where the registry was promoted and has lost nothing, as only
 -- synchronous standbys are promoted: it need not close.
 CREATE FUNCTION snowflake_nodes_open(at timestamptz, here text, started timestamptz, always boolean)
-RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r @extschema@.snowflake_node_place :=
         @extschema@.snowflake_nodes_arrive(at, here, started, interval '10 s');
@@ -826,8 +813,7 @@ REVOKE ALL ON FUNCTION snowflake_open_nodes(boolean) FROM PUBLIC;
 -- reach this registry, it may issue up to its mark.  So that stays, but when
 -- the caller knows better.
 CREATE FUNCTION snowflake_nodes_release(at timestamptz, node integer, issued_until timestamptz)
-RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM FROM @extschema@.snowflake_node_place AS p FOR UPDATE;
     UPDATE @extschema@.snowflake_node_lease AS l
@@ -851,8 +837,7 @@ REVOKE ALL ON FUNCTION snowflake_nodes_release(timestamptz, integer, timestamptz
 
 CREATE FUNCTION snowflake_release_node(node integer, issued_until timestamptz DEFAULT 'infinity')
 RETURNS boolean
-LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- what is told counts once it is committed, so that has to be durable
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN

@@ -156,8 +156,7 @@ COMMENT ON TYPE snowflake_segment_answer IS 'what a server is told of a tag';
 -- System identifier, timeline, database, table.  Fails on a standby, as all
 -- here does.
 CREATE FUNCTION snowflake_segments_here()
-RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT concat_ws('/', c.system_identifier,
                        left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid,
@@ -182,8 +181,7 @@ COMMENT ON FUNCTION snowflake_segments_stay(text, timestamptz) IS
 REVOKE ALL ON FUNCTION snowflake_segments_stay(text, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segments_valid(ask snowflake_segment_request)
-RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN coalesce(cardinality(ask.tags) = cardinality(ask.incarnations)
         AND cardinality(ask.tags) = cardinality(ask.seen)
@@ -201,8 +199,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_valid(snowflake_segment_request) FROM 
 -- Where nothing is noted, nothing was given out yet, or somebody has deleted the
 -- note: then that is another place, too.
 CREATE FUNCTION snowflake_segments_note(here text, started timestamptz)
-RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO @extschema@.snowflake_segment_place (place, hold, closed_until, started_at)
     SELECT CASE WHEN EXISTS (SELECT FROM @extschema@.snowflake_segment_tag AS s WHERE s.fetches > 0)
@@ -343,8 +340,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_compare(timestamptz, snowflake_segment
 -- written that is a twentieth of that after the last.  "except" is the one that
 -- reports now.
 CREATE FUNCTION snowflake_segments_awaited(r snowflake_segment_place, except_of uuid)
-RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM @extschema@.snowflake_segment_server AS s
                    WHERE s.started_at <> r.started_at AND s.reporter IS DISTINCT FROM except_of
@@ -365,8 +361,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_awaited(snowflake_segment_place, uuid)
 CREATE FUNCTION snowflake_segments_report(
     at timestamptz, ask snowflake_segment_request, own snowflake_segment_server, takes boolean,
     r snowflake_segment_place)
-RETURNS bigint LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS bigint LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF ask.reports IS NULL AND r.guarded_until > at THEN
         RETURN NULL;
@@ -409,8 +404,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_
 -- something.
 CREATE FUNCTION snowflake_segments_due(
     ask snowflake_segment_request, OUT is_ahead boolean, OUT told integer[], OUT wanted integer[])
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     SELECT coalesce(bool_or(c.is_ahead), false),
            coalesce(array_agg(c.n) FILTER (WHERE c.is_told), '{}'),
@@ -445,8 +439,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_due(snowflake_segment_request) FROM PU
 CREATE FUNCTION snowflake_segments_give(
     at timestamptz, ask snowflake_segment_request, n integer, is_open boolean, OUT first bigint,
     OUT last bigint)
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t @extschema@.snowflake_segment_tag;
     known bigint := 0;
@@ -508,8 +501,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_re
 CREATE FUNCTION snowflake_segments_serve(
     at timestamptz, here text, started timestamptz, ask snowflake_segment_request)
 RETURNS SETOF snowflake_segment_answer
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     before @extschema@.snowflake_segment_place;
     r @extschema@.snowflake_segment_place;
@@ -627,8 +619,7 @@ CREATE FUNCTION snowflake_take_segments(
 RETURNS SETOF snowflake_segment_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- planning would cost more than all else
-SET plan_cache_mode = force_generic_plan
-AS $$
+SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     -- what is told counts once it is committed, so that has to be durable
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
@@ -649,8 +640,7 @@ REVOKE ALL ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[
 CREATE FUNCTION snowflake_segments_keep(
     at timestamptz, here text, started timestamptz, holder text, hold interval, incarnations uuid[],
     firsts bigint[], lasts bigint[], place text)
-RETURNS integer LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS integer LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     before @extschema@.snowflake_segment_place;
     r @extschema@.snowflake_segment_place;
@@ -729,8 +719,7 @@ REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[],
 -- standbys are promoted: it need not close.  What was kept stays.
 CREATE FUNCTION snowflake_segments_open(
     at timestamptz, here text, started timestamptz, always boolean)
-RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r @extschema@.snowflake_segment_place :=
         @extschema@.snowflake_segments_arrive(at, here, started, interval '0', NULL);
@@ -786,8 +775,7 @@ REVOKE ALL ON FUNCTION snowflake_open_segments(boolean) FROM PUBLIC;
 CREATE FUNCTION snowflake_create_tag(
     tag text, start bigint, step integer, delta integer, remainder integer, max_value bigint,
     description text, OUT made boolean, OUT max_id bigint)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.snowflake_segments_note(
         @extschema@.snowflake_segments_here(), pg_postmaster_start_time());
@@ -828,8 +816,7 @@ REVOKE ALL ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, inte
 CREATE FUNCTION snowflake_alter_tag(
     tag text, start bigint, step integer, max_value bigint, description text, OUT known boolean,
     OUT changed boolean, OUT max_id bigint, OUT delta integer)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t @extschema@.snowflake_segment_tag;
 BEGIN
@@ -867,8 +854,7 @@ REVOKE ALL ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) 
 -- before: then a new tag may begin anywhere.  False when there is nothing to
 -- remove.
 CREATE FUNCTION snowflake_drop_tag(tag text, forget boolean, OUT removed boolean)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t @extschema@.snowflake_segment_tag;
 BEGIN
