@@ -363,9 +363,10 @@ SELECT e.extname, d.classid::regclass,
        WHEN d.classid = 'pg_class'::regclass THEN
          (SELECT regexp_replace(relnamespace::regnamespace::text, '^(public|pg_catalog)$', '') || '.' || relname
           FROM pg_class WHERE oid = d.objid AND relkind IN ('r', 'v', 'S'))
-       -- those that are not of a table: from 19 on these are members, too
+       -- those that are not of a table: from 19 on these are members, too; and of what is listed
        WHEN d.classid = 'pg_type'::regclass THEN
-         (SELECT '.' || relname FROM pg_class WHERE reltype = d.objid AND relkind = 'c') END
+         (SELECT '.' || relname FROM pg_class
+          WHERE reltype = d.objid AND relkind = 'c' AND relnamespace::regnamespace::text <> 'snowflake_catalog') END
 FROM pg_depend AS d JOIN pg_extension AS e ON d.refobjid = e.oid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname LIKE 'snowflake%'
 SQL
