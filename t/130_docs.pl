@@ -34,7 +34,7 @@ use SnowflakeTest;
 
 # Lines of a page, at most
 my %longest = ('README.md' => 220, 'CONTRIBUTING.md' => 170);
-my $longest = 300;
+my $longest = 290;
 
 # What examples are left out with
 my %other = map { $_ => 1 } 'Citus', 'pg_cron', 'pg_partman', 'pgaudit', "pgEdge's snowflake";
