@@ -511,11 +511,12 @@ WHERE p.pronargs > 0 AND NOT 'internal'::regtype = ANY (p.proargtypes)
   AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (p.proargtypes) AND t.typnamespace <> 'pg_catalog'::regnamespace)
 SQL
 $node->safe_psql('postgres', 'DROP EXTENSION snowflake, snowflake_nodes, snowflake_segments, snowflake_home');
-$node->safe_psql('postgres', 'CREATE DATABASE victim');
+# under another name, as the workers would connect to the home database meanwhile
+$node->safe_psql('postgres', 'CREATE DATABASE unready');
 $hostile =~ s/\@ours\@/$ours/;
-$node->safe_psql('victim', $hostile);
-cmp_ok($node->safe_psql('victim', "SELECT count(*) FROM pg_proc WHERE proowner = 'somebody'::regrole"), '>', 5000, 'functions are in the way');
-$node->safe_psql('victim', <<'SQL');
+$node->safe_psql('unready', $hostile);
+cmp_ok($node->safe_psql('unready', "SELECT count(*) FROM pg_proc WHERE proowner = 'somebody'::regrole"), '>', 5000, 'functions are in the way');
+$node->safe_psql('unready', <<'SQL');
 CREATE SCHEMA tables;
 CREATE TABLE tables.log (id bigint PRIMARY KEY, text text) PARTITION BY RANGE (id);
 CREATE TABLE tables.rest PARTITION OF tables.log DEFAULT;
@@ -524,9 +525,10 @@ CREATE TABLE tables.invoice (id serial PRIMARY KEY, customer integer REFERENCES 
 INSERT INTO tables.log VALUES (1, 'one'), (2, 'two');
 INSERT INTO tables.customer (name) VALUES ('Ann'), ('Bob');
 INSERT INTO tables.invoice (customer) VALUES (1), (2), (2);
-CREATE DATABASE before TEMPLATE victim;
-ALTER DATABASE victim SET search_path = hostile, pg_catalog;
+CREATE DATABASE before TEMPLATE unready;
+ALTER DATABASE unready SET search_path = hostile, pg_catalog;
 SQL
+$node->safe_psql('postgres', 'ALTER DATABASE unready RENAME TO victim');
 ran($node);
 
 # They are found where they are looked for.
