@@ -713,7 +713,7 @@ BEGIN
     CROSS JOIN snowflake_catalog.drawing(CASE WHEN back THEN -1 ELSE coalesce(highest, -1) END) d
     CROSS JOIN LATERAL (SELECT snowflake_catalog.show(d.id_time), snowflake_catalog.show(d.above),
         format('The %s shows %s.', d.clock, snowflake_catalog.show(d.clock_shows)), d.need
-        = 'advance' AND NOT has_function_privilege('@extschema@.snowflake_advance(bigint)',
+        = 'advance' AND NOT has_function_privilege('@extschema@.snowflake_advance(bigint,boolean)',
         'EXECUTE'),
         CASE WHEN d.need = 'clock' AND isfinite(d.above) THEN l.first_ts - make_interval(secs =>
             extract(epoch FROM d.above - d.clock_shows)::float8) END

@@ -26,12 +26,13 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_can_draw() IS
 'can this server draw snowflake IDs now, and if not, why not; draws none, for health checks';
 
-CREATE FUNCTION snowflake_advance(id bigint)
+CREATE FUNCTION snowflake_advance(id bigint, force boolean DEFAULT false)
 RETURNS timestamptz AS 'MODULE_PATHNAME', 'snowflake_advance'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_advance(bigint) IS
-'let all later snowflake IDs but backfilled ones be larger than an ID; returns their earliest time';
-REVOKE ALL ON FUNCTION snowflake_advance(bigint) FROM PUBLIC;
+COMMENT ON FUNCTION snowflake_advance(bigint, boolean) IS
+'let all later snowflake IDs but backfilled ones be larger than an ID; returns their earliest '
+'time; more than a day ahead of the clock only with force';
+REVOKE ALL ON FUNCTION snowflake_advance(bigint, boolean) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_accept_layout()
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_accept_layout'

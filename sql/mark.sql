@@ -41,6 +41,15 @@ SELECT * FROM error_of('SELECT snowflake_advance(-9223372036854775808)') \gx
 SELECT * FROM error_of('SELECT snowflake_advance(9223372036854775807)') \gx
 SELECT * FROM error_of('SELECT snowflake_advance(9223372036850581504)') \gx
 SELECT state, message FROM error_of('SELECT snowflake_advance(9223372036854775808)') \gx
+-- more than a day ahead, which is rather a mistake
+\set VERBOSITY terse
+BEGIN;
+SET LOCAL client_min_messages = error;
+SELECT regexp_replace(message, '\d+ is of .*, more', '... is of ..., more') AS message, state, hint IS NOT NULL AS has_hint
+FROM error_of(format('SELECT snowflake_advance(%s)', snowflake_compose(clock_timestamp() + '1 day 1min', 31, 0, 0)));
+SELECT state FROM error_of(format('SELECT snowflake_advance(%s, NULL)', snowflake_compose(clock_timestamp(), 31, 0, 0)));
+COMMIT;
+\set VERBOSITY default
 SELECT snowflake_nextval() > :future AS goes_on;
 
 -- the layout is the one that IDs were drawn with
@@ -59,7 +68,7 @@ COMMIT;
 
 -- nobody but a superuser, and whom it is granted to
 SELECT f AS function, has_function_privilege('regress_snowflake_user', f, 'EXECUTE') AS granted
-FROM unnest(ARRAY['snowflake_advance(bigint)', 'snowflake_accept_layout()', 'snowflake_nextval()']) f;
+FROM unnest(ARRAY['snowflake_advance(bigint,boolean)', 'snowflake_accept_layout()', 'snowflake_nextval()']) f;
 SET ROLE regress_snowflake_user;
 SELECT * FROM error_of('SELECT snowflake_advance(0)') \gx
 SELECT * FROM error_of('SELECT snowflake_accept_layout()') \gx
@@ -175,7 +184,9 @@ ORDER BY 1;
 
 -- the mark is above what was drawn, and says with what
 SELECT last_value > :us AS above FROM snowflake_home.mark;
-SHOW snowflake.recorded;
+SELECT current_setting('snowflake.recorded') = format('%s since %s as node 24 on system %s',
+    'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00:00+00', system_identifier) AS says_so
+FROM pg_control_system();
 
 -- extension "snowflake" does not matter: it may be made and dropped here too
 \set ON_ERROR_STOP on

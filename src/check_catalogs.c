@@ -47,22 +47,6 @@ check_own_extension(CheckState *state)
 }
 
 /*
- * The statement that takes back what a database, a role or both have set for
- * snowflake.recorded.
- */
-static char *
-reset_recorded(const char *database, const char *role)
-{
-	if (role == NULL && database != NULL)
-		return psprintf("ALTER DATABASE %s RESET snowflake.recorded",
-						quote_identifier(database));
-	return psprintf("ALTER ROLE %s%s%s RESET snowflake.recorded",
-					role ? quote_identifier(role) : "ALL",
-					database ? " IN DATABASE " : "",
-					database ? quote_identifier(database) : "");
-}
-
-/*
  * By what all databases can see of it, see record.c.
  */
 void
@@ -72,48 +56,29 @@ check_layout(CheckState *state)
 	char	   *configured = psprintf("layout \"%s\" and epoch %s",
 									  snowflake_layout_text,
 									  clock_show(snowflake_epoch));
-	int			nrecorded;
-	char	   *database = NULL;
 
 	/* looked at first, as the services write it before they say so */
 	bool		is_due = shared != NULL && record_is_due();
+	bool		is_open = shared != NULL && mark_is_open();
 
-	/* the home database first, then others, and what is not of a database */
-	nrecorded = (int) check_query(psprintf(
-										 "SELECT d.datname, r.rolname, split_part(v, ' since ', 1),"
-										 " split_part(split_part(v, ' since ', 2), ' as node ', 1)"
-										 " FROM pg_db_role_setting s"
-										 " LEFT JOIN pg_database d ON d.oid = s.setdatabase"
-										 " LEFT JOIN pg_roles r ON r.oid = s.setrole,"
-										 " unnest(s.setconfig) c,"
-										 " substring(c, '^snowflake[.]recorded=(.+)$') v"
-										 " WHERE v IS NOT NULL"
-										 " ORDER BY s.setrole <> 0 OR s.setdatabase = 0,"
-										 " d.datname IS DISTINCT FROM %s, d.datname, r.rolname",
-										 quote_literal_cstr(snowflake_database)));
+	/* what counts most, taken apart */
+	bool		has_pointer = check_query(psprintf("SELECT datname, is_own, is_home,"
+												   " split_part(says, ' since ', 1),"
+												   " split_part(split_part(split_part(says, ' since ', 2), ' as node ', 1), ' on system ', 1)"
+												   " FROM (%s) AS p (datname, says, is_own, is_home)",
+												   record_pointers())) > 0;
+	bool		is_own = has_pointer && check_value_bool(0, 2);
+	bool		is_home = has_pointer && check_value_bool(0, 3);
+	char	   *database = has_pointer ? check_value(0, 1) : NULL;
 
-	if (nrecorded > 0 && check_value(0, 2) == NULL)
-		database = check_value(0, 1);
-	if (database == NULL)
+	if (is_own && !is_home)
+		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run ALTER DATABASE %s SET snowflake.recorded = 'moved' and call snowflake_advance() with the largest ID that this server has drawn.",
+				  database, snowflake_database, database, quote_identifier(database));
+	else if (is_own)
 	{
-		if (shared != NULL && mark_is_open())
-			check_row(state, "warning",
-					  is_due ?
-					  pstrdup("Layout and epoch are being recorded for other databases to see where the durable mark is. That takes a moment after the first ID; if it lasts, see the server's log.") :
-					  psprintf("It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
-							   quote_identifier(snowflake_database),
-							   quote_literal_cstr(psprintf("%s since %s",
-														   snowflake_layout_text,
-														   clock_show(snowflake_epoch)))));
-	}
-	else if (strcmp(database, snowflake_database) != 0)
-		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run %s and call snowflake_advance() with the largest ID there is.",
-				  database, snowflake_database, database, reset_recorded(database, NULL));
-	else
-	{
-		char	   *layout_text = check_value(0, 3);
+		char	   *layout_text = check_value(0, 4);
 		TimestampTz epoch = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in,
-																	CStringGetDatum(check_value(0, 4)),
+																	CStringGetDatum(check_value(0, 5)),
 																	ObjectIdGetDatum(InvalidOid),
 																	Int32GetDatum(-1)));
 		Layout		layout;
@@ -125,18 +90,18 @@ check_layout(CheckState *state)
 			check_say(state, "error", "This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. %s",
 					  layout_text, clock_show(epoch), database, configured,
 					  record_hint(layout_text, clock_show(epoch)));
+		else
+			check_say(state, "ok", "IDs are drawn with %s, as recorded in database \"%s\".",
+					  configured, database);
 	}
-
-	/* read by nobody now, but by the mark writer once the database is gone */
-	for (int i = database == NULL ? 0 : 1; i < nrecorded; i++)
-		check_say(state, "warning", "Layout and epoch are recorded in another place than that of the durable mark, as after a restore of a database of another server. Run %s.",
-				  reset_recorded(check_value(i, 1), check_value(i, 2)));
-
-	if (state->nrows == 0 && database == NULL)
+	else if (is_open && is_due)
+		check_row(state, "ok", "Layout and epoch are being recorded for other databases to see where the durable mark is. That takes a moment after the first ID; if it lasts, see the server's log.");
+	else if (is_open)
+		check_say(state, "warning", "It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
+				  quote_identifier(snowflake_database),
+				  quote_literal_cstr(record_pointer_text()));
+	else
 		check_say(state, "ok", "Nothing is recorded: the first ID records %s.", configured);
-	else if (state->nrows == 0)
-		check_say(state, "ok", "IDs are drawn with %s, as recorded in database \"%s\".",
-				  configured, database);
 	check_end(nestlevel);
 }
 

@@ -34,6 +34,7 @@
 #include "check_standby.h"
 #include "clock.h"
 #include "home.h"
+#include "record.h"
 #include "settings.h"
 
 /*
@@ -67,12 +68,9 @@ check_standby_node(void)
 	int			nestlevel = check_begin();
 	char	   *node = NULL;
 
-	if (check_query(psprintf("SELECT substring(c, ' as node (\\d+)$')"
-						   " FROM pg_db_role_setting s"
-						   " JOIN pg_database d ON d.oid = s.setdatabase, unnest(s.setconfig) c"
-						   " WHERE s.setrole = 0 AND d.datname = %s"
-						   " AND c LIKE 'snowflake.recorded=%%'",
-						   quote_literal_cstr(snowflake_database))) > 0)
+	if (check_query(psprintf("SELECT substring(says, ' as node (\\d+)')"
+							 " FROM (%s) AS p (datname, says, is_own, is_home) WHERE is_own AND is_home",
+							 record_pointers())) > 0)
 		node = check_value(0, 1);
 	if (node != NULL)
 		node = MemoryContextStrdup(CurTransactionContext, node);

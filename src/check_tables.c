@@ -365,6 +365,25 @@ look_at(Column *column, Holder *holder)
 }
 
 /*
+ * The time that this server has drawn no ID at, nor later; 0 where it cannot
+ * draw, as on a standby.  Before the first ID that is the mark, or if it has
+ * none, what is a time at all, and not a number from before a conversion.
+ */
+static uint64
+limit_of_draws(void)
+{
+	uint64		limit;
+
+	if (shared == NULL || RecoveryInProgress())
+		return 0;
+	limit = pg_atomic_read_u64(&shared->mark.limit_unit);
+	if (limit == 0)
+		limit = Max(mark_to_unit((int64) pg_atomic_read_u64(&shared->mark.mark_us), true),
+					(uint64) (USECS_PER_HOUR / snowflake_layout.unit_us));
+	return limit;
+}
+
+/*
  * What do the IDs say?  By the clock and the mark as they are after the IDs
  * were read.
  */
@@ -375,9 +394,8 @@ judge(CheckState *state, Column *column)
 	int			number = lease_node();
 	bool		has_number = number >= 0;
 	uint64		own = (uint64) Max(number, 0);
-	uint64		limit = shared != NULL ?	/* 0 on a standby */
-		pg_atomic_read_u64(&shared->mark.limit_unit) : 0;
 	TimestampTz now = clock_read();
+	uint64		limit = limit_of_draws();
 	int64		latest = layout_unit_floor(&snowflake_layout,
 										   clock_since_epoch(now + MAX_DRIFT_US));
 	int64		stranger = 0;
@@ -429,9 +447,11 @@ judge(CheckState *state, Column *column)
 		uint64		time = layout_unpack(&snowflake_layout, above, FIELD_TIME);
 
 		findings->errors = lappend(findings->errors,
-								   psprintf("%s has an ID of this server that is not below the durable mark, so that the server may draw it again: " INT64_FORMAT ", of %s. Run SELECT %s(" INT64_FORMAT ").%s",
+								   psprintf("%s has an ID of this server that is not below the durable mark, so that the server may draw it again: " INT64_FORMAT ", of %s. Run SELECT %s(" INT64_FORMAT "%s).%s",
 											column->name, above, show_unit(time),
 											function_name(state, "snowflake_advance"), above,
+											(int64) time > latest + USECS_PER_DAY / snowflake_layout.unit_us ?
+											", force => true" : "",
 											(int64) time > latest ?
 											" Then no ID can be drawn before that time; if the row is a mistake, delete it instead." : ""));
 	}

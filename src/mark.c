@@ -91,6 +91,7 @@ mark_init_shmem(void)
 	pg_atomic_init_u64(&mark->mark_us, 0);
 	pg_atomic_init_u64(&mark->wanted_unit, 0);
 	pg_atomic_init_u64(&mark->advance_to_unit, 0);
+	pg_atomic_init_u64(&mark->known_unit, 0);
 	pg_atomic_init_u32(&mark->accept, 0);
 	pg_atomic_init_u32(&mark->to_record, 0);
 	pg_atomic_init_u32(&mark->confirmed_before, 0);
@@ -136,37 +137,44 @@ mark_wait(uint64 unit, Wait *wait)
 	ConditionVariableCancelSleep();
 }
 
+typedef struct Advance
+{
+	pg_atomic_uint64 *request;
+	uint64		floor_unit;
+} Advance;
+
 /*
  * Where the session fails, or is cancelled, its request must not be carried
  * out later.
  */
 static void
-take_back_advance(int code, Datum floor_unit)
+take_back_advance(int code, Datum advance)
 {
-	uint64		mine = DatumGetUInt64(floor_unit);
+	Advance    *mine = (Advance *) DatumGetPointer(advance);
+	uint64		floor_unit = mine->floor_unit;
 
-	(void) pg_atomic_compare_exchange_u64(&shared->mark.advance_to_unit, &mine, 0);
+	(void) pg_atomic_compare_exchange_u64(mine->request, &floor_unit, 0);
 }
 
 void
-mark_advance(uint64 floor_unit)
+mark_advance(uint64 floor_unit, bool is_known)
 {
 	Mark	   *state = &shared->mark;
-	Datum		mine = UInt64GetDatum(floor_unit);
+	Advance		mine = {is_known ? &state->known_unit : &state->advance_to_unit, floor_unit};
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	PG_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
+	PG_ENSURE_ERROR_CLEANUP(take_back_advance, PointerGetDatum(&mine));
 	{
 		while (pg_atomic_read_u64(&state->advanced_unit) < floor_unit)
 		{
-			shmem_raise(&state->advance_to_unit, floor_unit);
+			shmem_raise(mine.request, floor_unit);
 			worker_await(&shared->mark_writer, since, MARK_FAILURE);
 		}
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
-	take_back_advance(0, mine);
+	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, PointerGetDatum(&mine));
+	take_back_advance(0, PointerGetDatum(&mine));
 	ConditionVariableCancelSleep();
 }
 

@@ -66,8 +66,12 @@ extern void mark_wait(uint64 unit, Wait *wait);
  * ERROR.
  */
 
-/* Issue no ID below this time unit any more, durably. */
-extern void mark_advance(uint64 floor_unit);
+/*
+ * Issue no ID below this time unit any more, durably.  is_known: a superuser
+ * says that this is above all that the server has drawn, so issuing IDs may
+ * begin there where the mark is lost.
+ */
+extern void mark_advance(uint64 floor_unit, bool is_known);
 
 /* Take the configured layout and epoch for the recorded ones. */
 extern bool mark_accept(void);

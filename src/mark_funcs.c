@@ -55,7 +55,7 @@ require_mark(const char *function)
  * the future.  Returns when the unit begins.
  */
 static TimestampTz
-advance_to(uint64 floor)
+advance_to(uint64 floor, bool is_known)
 {
 	TimestampTz now;
 	TimestampTz ts;
@@ -65,7 +65,7 @@ advance_to(uint64 floor)
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("timestamp out of range")));
 
-	mark_advance(floor);
+	mark_advance(floor, is_known);
 
 	now = clock_read();
 	if (ts > now)
@@ -73,13 +73,35 @@ advance_to(uint64 floor)
 				(errmsg("the durable mark is ahead of the clock"),
 				 errdetail("The %s shows %s, and no ID will have a time before %s. \"snowflake.max_drift\" allows %d ms ahead of the clock.",
 						   clock_name(),
-						   pstrdup(timestamptz_to_str(now)),
-						   pstrdup(timestamptz_to_str(ts)),
+						   clock_show(now), clock_show(ts),
 						   snowflake_max_drift)));
 	return ts;
 }
 
-/* snowflake_advance(id) */
+/*
+ * An ID that is so far ahead of the clock is rather of another generator than
+ * of a clock that was wrong, and stops the server until then.
+ */
+#define MAX_AHEAD_US	USECS_PER_DAY
+
+static void
+require_near(int64 id, uint64 unit)
+{
+	TimestampTz now = clock_read();
+	TimestampTz ts;
+
+	if (clock_timestamp_of_unit(unit, &ts) && ts > now && ts - now > MAX_AHEAD_US)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("snowflake ID " INT64_FORMAT " is of %s, more than a day ahead of the clock",
+						id, clock_show(ts)),
+				 errdetail("The %s shows %s. No ID could be drawn until it has come to that time. The ID may be of another generator, or of another layout or epoch.",
+						   clock_name(), clock_show(now)),
+				 errhint("Advance to the largest ID that this server has drawn. If it is this one, call snowflake_advance(" INT64_FORMAT ", force => true).",
+						 id)));
+}
+
+/* snowflake_advance(id, force) */
 Datum
 snowflake_advance(PG_FUNCTION_ARGS)
 {
@@ -102,7 +124,10 @@ snowflake_advance(PG_FUNCTION_ARGS)
 				 errdetail("In the layout \"%s\" a field above the time makes it larger than later IDs of this server.",
 						   snowflake_layout_text)));
 
-	PG_RETURN_TIMESTAMPTZ(advance_to(unit));
+	if (!PG_GETARG_BOOL(1))
+		require_near(id, unit);
+
+	PG_RETURN_TIMESTAMPTZ(advance_to(unit, true));
 }
 
 /* snowflake_accept_layout() */
@@ -113,6 +138,10 @@ snowflake_accept_layout(PG_FUNCTION_ARGS)
 	if (!mark_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: layout and epoch are those recorded with the durable mark")));
+	else if (pg_atomic_read_u64(&shared->mark.floor_unit) <= 1)
+		ereport(WARNING,
+				(errmsg("the durable mark is empty, so IDs go on from the clock"),
+				 errhint(RECORD_LOST_HINT)));
 	PG_RETURN_VOID();
 }
 
@@ -140,11 +169,11 @@ snowflake_forget_registry(PG_FUNCTION_ARGS)
 }
 
 /*
- * Warn when a dump was made with another layout or epoch, since its IDs cannot
- * be compared with those of this server then.
+ * Is the dump of this layout and epoch?  Otherwise its IDs cannot be compared
+ * with those of this server, nor their times: warn.
  */
-static void
-warn_of_other_layout(TriggerData *trigdata)
+static bool
+has_this_layout(TriggerData *trigdata)
 {
 	TupleDesc	tupdesc = trigdata->tg_relation->rd_att;
 	char	   *text = SPI_getvalue(trigdata->tg_trigtuple, tupdesc, 2);
@@ -157,16 +186,15 @@ warn_of_other_layout(TriggerData *trigdata)
 		(dialect_or_layout_parse(text, &layout, &error) &&
 		 layout_equal(&layout, &snowflake_layout) &&
 		 DatumGetTimestampTz(epoch) == snowflake_epoch))
-		return;
+		return true;
 
 	ereport(WARNING,
-			(errmsg("the IDs of this dump are of another layout or epoch"),
+			(errmsg("the IDs of this dump are of another layout or epoch, so its durable mark is not taken"),
 			 errdetail("The dump has layout \"%s\" and epoch %s, this server layout \"%s\" and epoch %s.",
-					   text,
-					   pstrdup(timestamptz_to_str(DatumGetTimestampTz(epoch))),
-					   snowflake_layout_text,
-					   pstrdup(timestamptz_to_str(snowflake_epoch))),
+					   text, clock_show(DatumGetTimestampTz(epoch)),
+					   snowflake_layout_text, clock_show(snowflake_epoch)),
 			 errhint("IDs that this server draws may equal IDs of the dump.")));
+	return false;
 }
 
 /*
@@ -198,7 +226,8 @@ restore_backfilled(TriggerData *trigdata)
 /*
  * Trigger on snowflake_catalog.dumped_mark: a dump is being restored, and its
  * IDs are below the mark in the row.  Raise this server's mark, so that it
- * issues none of them.  No row is stored.
+ * issues none of them.  No row is stored.  Where there is no mark writer, the
+ * row is left to the next trigger.
  */
 Datum
 snowflake_restore_mark(PG_FUNCTION_ARGS)
@@ -231,15 +260,11 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 	if (isnull || TIMESTAMP_NOT_FINITE(mark))
 		return PointerGetDatum(NULL);
 
-	if (shared == NULL || IsBinaryUpgrade)
-	{
-		ereport(WARNING,
-				(errmsg("the durable mark of this dump, %s, is not kept",
-						timestamptz_to_str(mark)),
-				 errdetail("snowflake is not loaded via \"shared_preload_libraries\"."),
-				 errhint("Before this server draws IDs, call snowflake_advance() with the largest ID of the restored tables, or make sure that its clock is right.")));
+	/* for the next trigger, see install/dump.sql */
+	if (shared == NULL)
+		return PointerGetDatum(trigdata->tg_trigtuple);
+	if (!has_this_layout(trigdata))
 		return PointerGetDatum(NULL);
-	}
 
 	/*
 	 * Every caller may raise the mark up to the clock: taking an ID does
@@ -256,15 +281,13 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to put the durable mark ahead of the clock"),
 				 errdetail("The dump was made with the mark at %s.",
-						   timestamptz_to_str(mark)),
+						   clock_show(mark)),
 				 clock_can_step() ?
 				 errhint("Restore it as a superuser, or set the server's clock.") :
 				 errhint("Restore it as a superuser, or set the server's clock and restart the server.")));
 
-	warn_of_other_layout(trigdata);
-
 	/* the mark first: it stays raised if the other step is not permitted */
-	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]));
+	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]), superuser());
 	restore_backfilled(trigdata);
 	return PointerGetDatum(NULL);
 }

@@ -216,16 +216,16 @@ warn_of_end(uint64 unit)
 
 /*
  * Read the mark: the floor.  Returns false when there is none, and none is
- * asked for.
+ * asked for.  With known_unit, not 0, nothing was drawn from that time on.
  */
 static bool
-recover(bool asked, bool accept)
+recover(bool asked, bool accept, uint64 known_unit)
 {
 	bool		found;
 	bool		written = false;
 	bool		recorded;
-	bool		is_known;		/* to other databases */
 	int64		mark_us = 0;
+	int64		known_us = known_unit == 0 ? 0 : mark_of_unit(known_unit);
 	uint64		floor_unit;
 
 	/* in a shutdown, which there is no way back from */
@@ -241,22 +241,17 @@ recover(bool asked, bool accept)
 		mark_us = read_mark(&written);
 		pg_atomic_write_u64(&shared->mark.mark_us, (uint64) mark_us);
 	}
-	recorded = record_check(found, accept, &is_known);
-	if (recorded && !written && !accept)
+	known_us = Max(known_us, record_restored());
+	recorded = record_check(found, mark_us, accept, known_us > 0);
+	if (recorded && !written && !accept && known_us == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("the durable mark is lost: the sequence \"" MARK "\" in database \"%s\" is another one",
 						snowflake_database),
-				 errhint("Call snowflake_accept_layout(), and then snowflake_advance() with the largest ID there is.")));
-	if (!recorded && (mark_us > 0 || is_known) && !accept)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("there is a durable mark in database \"%s\", but layout and epoch are not recorded with it",
-						snowflake_database),
-				 errhint("If the mark is of this server, and layout and epoch are what they were, call snowflake_accept_layout().")));
+				 errhint(RECORD_LOST_HINT)));
 	if (!recorded)
 	{
-		if (!asked)
+		if (!asked && known_us == 0)
 		{
 			home_commit();
 			shared->mark.is_read = true;
@@ -264,8 +259,9 @@ recover(bool asked, bool accept)
 		}
 		set_up_home();
 	}
-	if (!written)
-		home_run("SELECT setval('" MARK "', last_value) FROM " MARK);
+	mark_us = Max(mark_us, known_us);
+	if (!written || mark_us > (int64) pg_atomic_read_u64(&shared->mark.mark_us))
+		home_run("SELECT setval('" MARK "', " INT64_FORMAT ")", mark_us);
 	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;
@@ -298,10 +294,13 @@ serve(void *is_asked)
 	bool		asked = *(bool *) is_asked;
 	bool		accept;
 	uint64		wanted_unit;
+	uint64		known_unit;
 	uint64		floor_unit;
 
 	wanted_unit = pg_atomic_exchange_u64(&state->wanted_unit, 0);
+	known_unit = pg_atomic_exchange_u64(&state->known_unit, 0);
 	floor_unit = pg_atomic_exchange_u64(&state->advance_to_unit, 0);
+	floor_unit = Max(floor_unit, known_unit);
 	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
 
 	/*
@@ -312,7 +311,7 @@ serve(void *is_asked)
 	if (asked && worker_is_refusing(&shared->mark_writer))
 		worker_clear_error(&shared->mark_writer);
 
-	if (pg_atomic_read_u64(&state->limit_unit) == 0 && !recover(asked, accept))
+	if (pg_atomic_read_u64(&state->limit_unit) == 0 && !recover(asked, accept, known_unit))
 		return;
 
 	if ((wanted_unit > 0 && mark_runs_out(wanted_unit)) || floor_unit > committed_unit)

@@ -17,8 +17,20 @@
  * superuser can write to without changing it: that of the settings of
  * databases.  So there is also a pointer to the mark, as in "ALTER DATABASE
  * postgres SET snowflake.recorded = 'time:41 ... since 2020-01-01 00:00:00+00
- * as node 1'".  The services write it and the node number, since a transaction
- * that is left open can hold that up, and issuing IDs need not wait for it.
+ * as node 1 on system 7420000000000000000'".  The services write it and the
+ * node number, since a transaction that is left open can hold that up, and
+ * issuing IDs need not wait for it.
+ *
+ * Dumps carry such settings to other servers, so the pointer ends with the
+ * identifier of the system that it is of.  Another system's says nothing of
+ * this server, as long as something is recorded here.  Where nothing is, and
+ * the other system's mark was in another database, this may be that server,
+ * whose identifier pg_upgrade or pg_createsubscriber has changed, with the
+ * wrong home database.  So nothing is issued until a floor is known.
+ *
+ * A dump that is restored where the library is not preloaded leaves its mark
+ * in the setting "snowflake.restored" of the database.  The mark writer takes
+ * it at the next start, and the services remove it.
  *
  * Locking: none.  "to_record" and "confirmed_before" are atomic, see shmem.h.
  *
@@ -44,52 +56,32 @@
 
 #define TABLE		HOME_EXTENSION ".recorded"
 #define POINTER		"snowflake.recorded"
+#define RESTORED	"snowflake.restored"
 
-/*
- * What the pointer says now.
- */
-static char *
-pointer_text(void)
+/* How a pointer of this server ends. */
+#define OF_SYSTEM	" on system " UINT64_FORMAT
+
+char *
+record_pointer_text(void)
 {
-	char	   *text = psprintf("%s since %s", snowflake_layout_text,
-								timestamptz_to_str(snowflake_epoch));
+	char	   *node = snowflake_node_id == NODE_ID_UNSET ? "" :
+		psprintf(" as node %d", snowflake_node_id);
 
-	if (snowflake_node_id != NODE_ID_UNSET)
-		text = psprintf("%s as node %d", text, snowflake_node_id);
-	return text;
+	return psprintf("%s since %s%s" OF_SYSTEM, snowflake_layout_text,
+					clock_show(snowflake_epoch), node, GetSystemIdentifier());
 }
 
-/*
- * Is there such a pointer?  Raises an ERROR when the only one is that of
- * another database.  Sets what it says.
- */
-static bool
-find_pointer(char **says)
+char *
+record_pointers(void)
 {
-	char	   *database;
-
-	/* this database first */
-	if (home_run("SELECT d.datname::text, substring(c, '=(.*)$')"
-				 " FROM pg_database d"
-				 " JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
-				 " unnest(s.setconfig) c"
-				 " WHERE c LIKE '" POINTER "=_%%'"
-				 " ORDER BY d.oid <> %u", MyDatabaseId) == 0)
-	{
-		*says = "";
-		return false;
-	}
-
-	database = TextDatumGetCString(home_result(1));
-	*says = TextDatumGetCString(home_result(2));
-	if (strcmp(database, get_database_name(MyDatabaseId)) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("the durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\"",
-						database, snowflake_database),
-				 errhint("Set \"snowflake.database\" to \"%s\" and restart the server. To begin anew in another database, run ALTER DATABASE %s RESET " POINTER " and call snowflake_advance() with the largest ID there is.",
-						 database, quote_identifier(database))));
-	return true;
+	return psprintf("SELECT d.datname::text, substring(c, '=(.*)$'),"
+					" c LIKE '%%" OF_SYSTEM "' AS is_own, d.datname = %s AS is_home"
+					" FROM pg_database d"
+					" JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
+					" unnest(s.setconfig) c"
+					" WHERE c LIKE '" POINTER "=_%%'"
+					" ORDER BY is_own DESC, is_home DESC, d.datname",
+					GetSystemIdentifier(), quote_literal_cstr(snowflake_database));
 }
 
 typedef struct Recorded
@@ -163,24 +155,62 @@ record_hint(const char *layout, const char *epoch)
 					layout, epoch);
 }
 
-bool
-record_check(bool has_home, bool accept, bool *is_known)
+/*
+ * Nothing is recorded here.  Raise an ERROR if a mark was nevertheless.
+ */
+static void
+check_unrecorded(bool has_home, int64 mark_us, bool has_pointer, bool is_own,
+				 bool is_home, const char *database)
 {
-	char	   *pointer;
+	if (mark_us > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("there is a durable mark in database \"%s\", but layout and epoch are not recorded with it",
+						snowflake_database),
+				 errhint("If the mark is of this server, and layout and epoch are what they were, call snowflake_accept_layout().")));
+	if (is_own)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 has_home ?
+				 errmsg("the durable mark is lost: database \"%s\" had it, and now has an empty one",
+						snowflake_database) :
+				 errmsg("the durable mark is lost: database \"%s\" had it, and now has no extension \"" HOME_EXTENSION "\"",
+						snowflake_database),
+				 errhint(RECORD_LOST_HINT)));
+	if (has_pointer && !is_home)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("database \"%s\" says that it holds the durable mark of another server, and no mark is in database \"%s\"",
+						database, snowflake_database),
+				 errdetail("So it is after pg_upgrade, and where a dump of that database was restored without its mark."),
+				 errhint("If this server goes on with the IDs of that one, set \"snowflake.database\" to \"%s\" and restart it. Otherwise call snowflake_advance() with the largest ID of the restored tables: IDs go on above it.",
+						 database)));
+}
+
+bool
+record_check(bool has_home, int64 mark_us, bool accept, bool has_floor)
+{
+	bool		has_pointer = home_run_plain(record_pointers()) > 0;
+	char	   *database = has_pointer ? TextDatumGetCString(home_result(1)) : NULL;
+	bool		is_own = has_pointer && DatumGetBool(home_result(3));
+	bool		is_home = has_pointer && DatumGetBool(home_result(4));
 	Recorded	row;
 	Layout		layout;
 	LayoutError error;
 
-	*is_known = find_pointer(&pointer);
-	if (!has_home && *is_known)
+	if (is_own && !is_home)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("the durable mark is lost: database \"%s\" had it, and now has no extension \"" HOME_EXTENSION "\"",
-						snowflake_database),
-				 errhint("To begin anew, run ALTER DATABASE %s RESET " POINTER " and call snowflake_advance() with the largest ID there is.",
-						 quote_identifier(snowflake_database))));
+				 errmsg("the durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\"",
+						database, snowflake_database),
+				 errhint("Set \"snowflake.database\" to \"%s\" and restart the server. To begin anew in another database, run ALTER DATABASE %s SET " POINTER " = 'moved' and call snowflake_advance() with the largest ID that this server has drawn.",
+						 database, quote_identifier(database))));
 	if (!has_home || !read_row(&row))
+	{
+		if (!accept && (mark_us > 0 || !has_floor))
+			check_unrecorded(has_home, mark_us, has_pointer, is_own, is_home, database);
 		return false;
+	}
 
 	shared->mark.mark_found = true;
 	if (row.epoch == snowflake_epoch &&
@@ -206,6 +236,32 @@ record_check(bool has_home, bool accept, bool *is_known)
 	return true;
 }
 
+int64
+record_restored(void)
+{
+	(void) home_run("SELECT coalesce(max(substring(c, '^" RESTORED "=([0-9]{1,18})$')::bigint), 0)"
+					" FROM pg_db_role_setting, unnest(setconfig) c WHERE setrole = 0");
+	return DatumGetInt64(home_result(1));
+}
+
+/*
+ * Remove what the mark writer has taken.
+ */
+static void
+remove_restored(void)
+{
+	char	   *statements;
+
+	(void) home_run("SELECT coalesce(string_agg(format('ALTER DATABASE %%I RESET " RESTORED "', d.datname), ';'), '')"
+					" FROM pg_database d"
+					" JOIN pg_db_role_setting s ON s.setdatabase = d.oid AND s.setrole = 0,"
+					" unnest(s.setconfig) c"
+					" WHERE c LIKE '" RESTORED "=%%'");
+	statements = TextDatumGetCString(home_result(1));
+	if (statements[0] != '\0')
+		home_run_plain(statements);
+}
+
 bool
 record_is_due(void)
 {
@@ -223,7 +279,6 @@ record_serve(void)
 	bool		confirm = (to_do & RECORD_CONFIRM) != 0;
 	TimeLineID	timeline = GetWALInsertionTimeLine();
 	TimeLineID	before = 0;
-	char	   *pointer;
 	Recorded	row;
 	bool		has_row;
 	bool		is_other;
@@ -238,10 +293,13 @@ record_serve(void)
 		home_run("UPDATE " TABLE " SET timeline = %u", timeline);
 	else if (has_row)
 		before = confirmed_before(&row);
-	if (has_row && (!find_pointer(&pointer) || strcmp(pointer, pointer_text()) != 0))
+	if (has_row && (home_run_plain(record_pointers()) == 0 ||
+					strcmp(TextDatumGetCString(home_result(2)), record_pointer_text()) != 0))
 		home_run("ALTER DATABASE %s SET " POINTER " = %s",
-				 quote_identifier(get_database_name(MyDatabaseId)),
-				 quote_literal_cstr(pointer_text()));
+				 quote_identifier(snowflake_database),
+				 quote_literal_cstr(record_pointer_text()));
+	if (to_do & RECORD_LOOK)
+		remove_restored();
 	home_commit();
 	pg_atomic_write_u32(&shared->mark.confirmed_before, before);
 	pg_atomic_fetch_and_u32(&shared->mark.to_record, ~to_do);

@@ -18,11 +18,32 @@
  */
 
 /*
- * Raise an ERROR when what is recorded does not allow to issue IDs; with
- * "accept", record the configuration instead.  Returns false when nothing is
- * recorded; sets whether other databases know of a mark here nevertheless.
+ * Raise an ERROR when what is recorded does not allow to issue IDs above a
+ * mark, 0 for an empty one.  With "accept", record the configuration instead,
+ * and begin anew where nothing is recorded; with "has_floor", begin anew if the
+ * mark is lost, as the largest ID is known.  Returns whether it is recorded.
  */
-extern bool record_check(bool has_home, bool accept, bool *is_known);
+extern bool record_check(bool has_home, int64 mark_us, bool accept, bool has_floor);
+
+/*
+ * SQL for what databases say of a durable mark: the database's name, what it
+ * says, whether that is of this server, and whether the database is the home
+ * database.  What counts most comes first.
+ */
+extern char *record_pointers(void);
+
+/* What the home database says when the configuration is recorded there. */
+extern char *record_pointer_text(void);
+
+/*
+ * The mark of dumps that were restored while the library was not preloaded, in
+ * microseconds since 1970-01-01 UTC; 0 for none.
+ */
+extern int64 record_restored(void);
+
+/* What to do where the mark is lost: a HINT. */
+#define RECORD_LOST_HINT \
+	"Call snowflake_advance() with the largest ID that this server has drawn: IDs go on above it."
 
 /* What to do then, of what is recorded: a HINT. */
 extern char *record_hint(const char *layout, const char *epoch);

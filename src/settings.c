@@ -65,6 +65,7 @@ static const Layout *layout_to_fit = &snowflake_layout;
 static char *epoch_string;
 static char *layout_string;
 static char *recorded;
+static char *restored;
 static char *backfilled;
 
 static const struct config_enum_entry clock_options[] = {
@@ -451,11 +452,18 @@ define_mark(GucContext fixed)
 							&snowflake_reserve_window, 3000, 100, 24 * 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
-	/* Nothing reads the variable; see find_pointer() in record.c. */
+	/* Nothing reads the variable; see record.c. */
 	DefineCustomStringVariable("snowflake.recorded",
 							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
 							   "Set by the background workers.",
 							   &recorded, "",
+							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
+
+	/* Likewise, for the mark writer. */
+	DefineCustomStringVariable("snowflake.restored",
+							   "Says of a database that a dump was restored into it while the library was not preloaded, and what its durable mark was.",
+							   "Set by the restore, and removed by the background workers.",
+							   &restored, "",
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 
 	/* Read by dumps, see install/dump.sql. */

@@ -191,12 +191,14 @@ typedef struct Mark
 	pg_atomic_uint64 advanced_unit;
 
 	/*
-	 * What is asked of the mark writer: a time to draw at, a floor, to accept
-	 * the configured layout.  Raised by anyone, set back to 0 by the mark
-	 * writer when it begins to do it.
+	 * What is asked of the mark writer: a time to draw at; a floor; a floor
+	 * above all that this server has drawn, as a superuser says, which stands
+	 * for a mark that is lost; to accept the configured layout.  Raised by
+	 * anyone, set back to 0 by the mark writer when it begins to do it.
 	 */
 	pg_atomic_uint64 wanted_unit;
 	pg_atomic_uint64 advance_to_unit;
+	pg_atomic_uint64 known_unit;
 	pg_atomic_uint32 accept;
 
 	/*

@@ -173,5 +173,31 @@ ok(wait_for(sub { refused() eq '' || last_failure() ne $failed }), 'snowflake_ac
 like(refused(), qr/is now configured with layout/, 'snowflake_accept_layout(), terminated: no IDs');
 sql('SELECT snowflake_accept_layout()');
 cmp_ok(sql('SELECT snowflake_nextval()'), '>', 0, 'snowflake_accept_layout(): IDs flow');
+
+#
+# Far ahead of the clock: only by force; the doctor says so; and taken back, as
+# docs/backup.md has it
+#
+my $drawn = sql('SELECT snowflake_nextval()');
+my $foreign = sql("SELECT snowflake_compose(clock_timestamp() + interval '30 years', 1, 0, 0)");
+(undef, undef, $stderr) = $node->psql('app', "\\set VERBOSITY verbose\nSELECT snowflake_advance($foreign)");
+$error = psql_error($stderr);
+is($error->{sqlstate}, '22003', 'an ID of another generator: refused');
+like($error->{message}, qr/^snowflake ID $foreign is of \d{4}-.*, more than a day ahead of the clock$/, 'which names its time');
+like($error->{detail}, qr/The ID may be of another generator/, 'and what it may be');
+like($error->{hint}, qr/snowflake_advance\($foreign, force => true\)/, 'and the way to do it');
+cmp_ok(sql('SELECT snowflake_nextval()'), '>', $drawn, 'IDs flow');
+$drawn = sql('SELECT snowflake_nextval()');
+sql("SET client_min_messages = error; SELECT snowflake_advance($foreign, force => true)");
+is(sql(q(SELECT status FROM snowflake_check() WHERE "check" = 'drift')), 'error', 'by force: an error, until the clock has come there');
+is(try_sql($node, "SET snowflake.max_wait = '100ms'; SELECT snowflake_nextval()", 'app'), undef, 'as no ID can be drawn');
+my ($set_back) = slurp_file('docs/backup.md') =~ /^   -- in the database postgres\n(   SELECT setval.*?;)$/ms;
+$set_back =~ s/152075078181383514/$drawn/ or die 'the page has another ID';
+$node->safe_psql('postgres', $set_back);
+$node->stop;
+start_node($node);
+my $next = sql('SELECT snowflake_nextval()');
+cmp_ok($next, '>', $drawn, 'taken back: the next ID is above what was drawn');
+cmp_ok($next, '<', $foreign, 'and far below the other');
 $node->stop;
 done_testing();

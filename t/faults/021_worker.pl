@@ -369,6 +369,7 @@ sub test_home
 	flows('home again');
 
 	# a mark that was lost is noticed
+	my $above = $node->safe_psql('postgres', "SELECT snowflake_compose(now() + interval '10 s', 1, 0, 0)");
 	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
 	$node->restart;
 	$node->safe_psql('home of marks', 'DROP EXTENSION snowflake_home');
@@ -376,8 +377,54 @@ sub test_home
 	$node->restart;
 	($error) = call($patient);
 	like($error->{detail}, qr/the durable mark is lost: database "home of marks" had it/, 'a lost mark: nothing is issued');
-	$node->safe_psql('postgres', 'ALTER DATABASE "home of marks" RESET snowflake.recorded');
+	is($error->{hint}, 'Call snowflake_advance() with the largest ID that this server has drawn: IDs go on above it.', 'a lost mark: the way out');
+	is($node->safe_psql('postgres', "SET client_min_messages = error; SET snowflake.max_wait = '1min'; SELECT id > $above FROM (SELECT snowflake_advance($above)) s, snowflake_nextval() id"),
+		't', 'which is above all that was drawn, at once');
 	flows('begun anew');
+
+	# likewise one that is empty; or without a floor, which is warned of
+	foreach my $sql ('SELECT setval($$snowflake_home.mark$$, 0, false); DELETE FROM snowflake_home.recorded',
+		'SELECT setval($$snowflake_home.mark$$, 0, false)')
+	{
+		$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
+		$node->restart;
+		$node->safe_psql('home of marks', $sql);
+		$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'snowflake'");
+		$node->restart;
+		($error) = call($patient);
+		like($error->{detail}, qr/the durable mark is lost: /, "an empty mark: $sql");
+		like($error->{hint}, qr/^Call snowflake_advance\(\) with the largest ID/, 'and the way out');
+		my (undef, undef, $stderr) = $node->psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_accept_layout()");
+		like($stderr, qr/WARNING:  the durable mark is empty, so IDs go on from the clock\nHINT:  Call snowflake_advance\(\)/, 'accepted nevertheless: a warning');
+		flows('accepted');
+	}
+
+	# one whose layout is not known is not above, whatever the floor
+	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
+	$node->restart;
+	$node->safe_psql('home of marks', 'DELETE FROM snowflake_home.recorded');
+	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'snowflake'");
+	$node->restart;
+	($error) = call("SET snowflake.max_wait = '3s'; SELECT snowflake_advance($above)");
+	like($error->{detail}, qr/there is a durable mark in database "home of marks", but layout and epoch are not recorded with it/, 'no record: refused');
+	like($error->{hint}, qr/call snowflake_accept_layout\(\)/, 'and the way out');
+	my (undef, undef, $said) = $node->psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_accept_layout()");
+	is($said, '', 'accepted: no warning');
+	flows('accepted with its mark');
+
+	# moved, as operations.md has it: nothing is drawn before the floor is known
+	ok(await_pointer($node), 'where it is can be seen');
+	$node->safe_psql('postgres', q(ALTER DATABASE "home of marks" SET snowflake.recorded = 'moved'));
+	$node->append_conf('postgresql.conf', "snowflake.database = 'app'");
+	$node->restart;
+	($error) = call($patient);
+	like($error->{detail}, qr/database "home of marks" says that it holds the durable mark of another server, and no mark is in database "app"/,
+		'moved: nothing is issued');
+	$above = $node->safe_psql('postgres', "SELECT snowflake_compose(now() + interval '10 s', 1, 0, 0)");
+	is($node->safe_psql('postgres', "SET client_min_messages = error; SET snowflake.max_wait = '1min'; SELECT snowflake_advance($above) IS NOT NULL"), 't', 'moved: by snowflake_advance()');
+	is($node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() > $above"), 't', 'moved: the first ID is above');
+	$node->append_conf('postgresql.conf', "snowflake.database = 'home of marks'");
+	$node->restart;
 
 	# no room for a worker at all
 	$node->append_conf('postgresql.conf', 'max_worker_processes = 0');

@@ -61,8 +61,7 @@ sub test_first
 		'as the log says');
 	is( $node->safe_psql('postgres', 'SELECT * FROM snowflake_home.recorded'),
 		't|time:41 node:5 worker:5 sequence:12|2020-01-01 00:00:00+00|1|1', 'layout and epoch are recorded');
-	ok( $node->poll_query_until('postgres', 'SELECT setconfig FROM pg_db_role_setting',
-			'{"snowflake.recorded=time:41 node:5 worker:5 sequence:12 since 2020-01-01 00:00:00+00 as node 1"}'),
+	ok( $node->poll_query_until('postgres', q(SELECT setconfig::text = '{"snowflake.recorded=time:41 node:5 worker:5 sequence:12 since 2020-01-01 00:00:00+00 as node 1 on system ' || system_identifier || '"}' FROM pg_db_role_setting, pg_control_system())),
 		'where other databases see it, too');
 	$node->stop;
 
