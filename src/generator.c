@@ -28,9 +28,10 @@
  *
  * A clock that was set back is the same case for all backends.  What counts is
  * the latest time unit that any of them has gone to (shared->latest_unit):
- * with that further ahead than max_drift, nobody draws.  It is raised before
- * an ID is taken there, and looked at before one is taken anywhere: so no ID
- * has a time more than max_drift below that of one that was drawn before.
+ * with that further ahead than max_drift, nobody draws, and nobody begins more
+ * than max_drift below it.  It is raised before an ID is taken there, and
+ * looked at before one is taken anywhere: so no ID has a time more than
+ * max_drift below that of one that was drawn before.
  *
  * The clock is one of several (clock.c).  With the logical one, all backends
  * draw in that latest time unit, and the clock that 4. and 5. mean is the
@@ -349,6 +350,15 @@ latest_unit(TimestampTz now)
 }
 
 /*
+ * max_drift in whole time units: how far below the latest one an ID may be.
+ */
+static uint64
+drift_units(void)
+{
+	return (uint64) (MAX_DRIFT_US / snowflake_layout.unit_us);
+}
+
+/*
  * The sequence number that a slot begins a new time unit with.
  */
 static uint64
@@ -401,7 +411,7 @@ move_to(int slot, uint64 time)
 	my.first_word = time << SEQUENCE_BITS;
 	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(), slot, 0);
 	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
-	my.latest_unit = time + MAX_DRIFT_US / snowflake_layout.unit_us;
+	my.latest_unit = time + drift_units();
 }
 
 /*
@@ -734,8 +744,12 @@ take_anywhere(uint64 want, int64 *first)
 
 		/*
 		 * Begin the clock's time unit, or go on where we are.  Nobody draws
-		 * while the clock is too far behind the latest ID.
+		 * while the clock is too far behind the latest ID.  A clock within a
+		 * long unit may be near enough where the beginning of that unit, the
+		 * time in an ID, is not: then begin a later one.
 		 */
+		if (unlikely(last > time + drift_units()))
+			time = last - drift_units();
 		if (unlikely(last > latest))
 		{
 			time = last;

@@ -127,6 +127,44 @@ is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"ch
 $_->quit foreach @all;
 
 #
+# A time unit longer than max_drift: from where one has drawn ahead of the clock, the
+# others do not draw in the unit before.
+#
+restart_with($minutes . "snowflake.max_drift = '30s'\nsnowflake.reserve_window = '2h'\n");
+$before = $ahead;
+@all = map { session($node) } 1 .. 3;
+is(draw($all[0], 1), '0:0+0', 'one draws');
+set_clock($node, $before + 60);
+is(draw($all[1], 1), '0:0+0', 'another does, a minute later');
+# at 36 s the next minute is near enough
+set_clock($node, $before + 35);
+is(join(' ', map { draw($_, 1) } @all), '0:1+1 1:0+1 1:1+1', 'with the clock set back, all draw where that one did');
+$_->quit foreach @all;
+
+#
+# What a parallel query draws: the IDs of one process ascend, those of a session
+# may not, and it does not know them.  All rows are in one page, which one worker
+# reads.  (By the logical clock, as the server's own does not reach the worker.)
+#
+restart_with("snowflake.layout = 'time:31\@60s node:5 sequence:1 worker:2'\nsnowflake.max_drift = '10min'\nsnowflake.clock = logical\n");
+$a = session($node);
+$a->query_safe(<<'SQL');
+CREATE TABLE many WITH (parallel_workers = 2) AS SELECT generate_series(1, 4);
+SET max_parallel_workers_per_gather = 2;
+SET parallel_leader_participation = off;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SQL
+my $first = $a->query_safe('SELECT snowflake_nextval()');
+my $most = $a->query_safe('SELECT max(snowflake_nextval()) FROM many');
+is($a->query_safe('SELECT snowflake_currval()'), $first, 'what a parallel query draws is of another process');
+my $next = $a->query_safe('SELECT snowflake_nextval()');
+cmp_ok($next, '<', $most, 'so the next ID of the session may be below');
+cmp_ok($next, '>', $first, 'but is above those that its own process drew');
+$a->quit;
+
+#
 # Batches: one step takes what a slot has in a unit.
 #
 restart_with("snowflake.layout = 'time:31\@60s node:5 worker:2 sequence:15'\nsnowflake.max_drift = 0\n");

@@ -78,12 +78,12 @@ called:
 
 slow:
 	now = clock;
+#ifndef NO_LOOK
 	last = latest;
+#endif
 	atomic {
 		if
-#ifndef NO_LOOK
 		:: last > latest_unit(now) -> goto waits
-#endif
 		:: else -> next = (time > now / TICKS -> time : now / TICKS)
 		fi;
 #ifndef NO_FOLLOW
