@@ -350,15 +350,6 @@ latest_unit(TimestampTz now)
 }
 
 /*
- * max_drift in whole time units: how far below the latest one an ID may be.
- */
-static uint64
-drift_units(void)
-{
-	return (uint64) (MAX_DRIFT_US / snowflake_layout.unit_us);
-}
-
-/*
  * The sequence number that a slot begins a new time unit with.
  */
 static uint64
@@ -411,7 +402,7 @@ move_to(int slot, uint64 time)
 	my.first_word = time << SEQUENCE_BITS;
 	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(), slot, 0);
 	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
-	my.latest_unit = time + drift_units();
+	my.latest_unit = time + MAX_DRIFT_US / snowflake_layout.unit_us;
 }
 
 /*
@@ -748,20 +739,9 @@ take_anywhere(uint64 want, int64 *first)
 		 * long unit may be near enough where the beginning of that unit, the
 		 * time in an ID, is not: then begin a later one.
 		 */
-		if (unlikely(last > time + drift_units()))
-			time = last - drift_units();
-		if (unlikely(last > latest))
-		{
-			time = last;
-			slot = my.slot;
-		}
-		else if (time > my.time)
-			slot = first_slot(time);
-		else
-		{
-			time = my.time;
-			slot = my.slot;
-		}
+		time = Max(Max(time, my.time), last > latest ? last :
+				   last - Min(last, MAX_DRIFT_US / snowflake_layout.unit_us));
+		slot = time > my.time && last <= latest ? first_slot(time) : my.slot;
 
 		while (time <= latest && mark_covers(time))
 		{

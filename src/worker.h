@@ -30,6 +30,9 @@
  */
 extern void worker_ask(Worker *worker);
 
+/* Has one ended, let it be started again; worker_ask() does so, too. */
+extern void worker_start_again(Worker *worker);
+
 /*
  * Ask a worker and sleep until it changed something, for a while at most: to
  * be called again and again, by a backend that is prepared to sleep on
