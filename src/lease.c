@@ -189,7 +189,6 @@ lease_wait(uint64 unit, Wait *wait)
 		wait_log(wait, "a node number, to draw a snowflake ID,", detail, hint);
 	}
 
-	worker_start_again(&shared->services);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
 	if (!lease_is_valid() || !lease_covers(unit))
 		wait_sleep(wait, WAIT_NODE, &shared->mark_writer.changed, left_ms);

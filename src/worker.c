@@ -95,6 +95,23 @@ worker_wake(Worker *worker)
 		SetLatch(&ProcGlobal->allProcs[proc].procLatch);
 }
 
+/*
+ * The postmaster starts a worker that has ended, after a second.  In a smart
+ * shutdown, while clients are left, it does so only when something wakes it.
+ */
+static void
+let_start_again(void)
+{
+	static int64 asked_at = 0;	/* on the steady clock */
+
+	if ((pg_atomic_read_u32(&shared->mark_writer.proc) != (uint32) -1 &&
+		 pg_atomic_read_u32(&shared->services.proc) != (uint32) -1) ||
+		clock_read_steady() < asked_at + WAIT_SLICE_MS * 1000)
+		return;
+	asked_at = clock_read_steady();
+	SendPostmasterSignal(PMSIGNAL_BACKGROUND_WORKER_CHANGE);
+}
+
 void
 worker_ask(Worker *worker)
 {
@@ -102,23 +119,7 @@ worker_ask(Worker *worker)
 		pg_atomic_write_u64(&worker->requested_at_us, (uint64) clock_read_steady());
 	if (pg_atomic_exchange_u32(&worker->requested, 1) == 0)
 		worker_wake(worker);
-	worker_start_again(worker);
-}
-
-/*
- * The postmaster starts one that has ended, after a second.  In a smart
- * shutdown, while clients are left, it does so only when something wakes it.
- */
-void
-worker_start_again(Worker *worker)
-{
-	static int64 asked_at = 0;	/* on the steady clock */
-
-	if (pg_atomic_read_u32(&worker->proc) != (uint32) -1 || !worker->started ||
-		clock_read_steady() < asked_at + WAIT_SLICE_MS * 1000)
-		return;
-	asked_at = clock_read_steady();
-	SendPostmasterSignal(PMSIGNAL_BACKGROUND_WORKER_CHANGE);
+	let_start_again();
 }
 
 int64

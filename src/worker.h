@@ -26,12 +26,10 @@
 
 /*
  * Tell a worker that something is asked of it, and wake it, unless another
- * session has just done so.  What is asked must be written before.
+ * session has just done so; if one has ended, have it started again.  What is
+ * asked must be written before.
  */
 extern void worker_ask(Worker *worker);
-
-/* Has one ended, let it be started again; worker_ask() does so, too. */
-extern void worker_start_again(Worker *worker);
 
 /*
  * Ask a worker and sleep until it changed something, for a while at most: to
