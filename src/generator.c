@@ -741,7 +741,7 @@ take_anywhere(uint64 want, int64 *first)
 		 */
 		time = Max(Max(time, my.time), last > latest ? last :
 				   last - Min(last, MAX_DRIFT_US / snowflake_layout.unit_us));
-		slot = time > my.time && last <= latest ? first_slot(time) : my.slot;
+		slot = time > my.time ? first_slot(time) : my.slot;
 
 		while (time <= latest && mark_covers(time))
 		{

@@ -118,6 +118,9 @@ foreach my $i (0 .. $#all)
 	like($error->{hint}, qr/^Set the server's clock, wait until it has caught up, or raise "snowflake.max_drift"/, 'and what to do');
 }
 is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"check\" = 'drift'"), 'error', 'the doctor says so');
+# nor where an ID max_drift below the latest would be near enough
+set_clock($node, $before + 2700);
+is(join(' ', map { session_error($_, 'SELECT snowflake_nextval()')->{sqlstate} } @all), join(' ', ('55P03') x 6), 'a quarter of an hour is too far');
 # 5 minutes behind is within max_drift; the shared slot is ahead, so that there are
 # four numbers in a time unit
 set_clock($node, $before + 3300);
@@ -133,7 +136,7 @@ $_->quit foreach @all;
 restart_with($minutes . "snowflake.max_drift = '30s'\nsnowflake.reserve_window = '2h'\n");
 $before = $ahead;
 @all = map { session($node) } 1 .. 3;
-is(draw($all[0], 1), '0:0+0', 'one draws');
+is(draw($all[0], 3), '0:0+0 0:1+0 1:0+0', 'one draws');
 set_clock($node, $before + 60);
 is(draw($all[1], 1), '0:0+0', 'another does, a minute later');
 # at 36 s the next minute is near enough
