@@ -414,9 +414,12 @@ worker_is_left_out(void)
 static void
 terminate(int signo, siginfo_t *info, void *context)
 {
+	int			save_errno = errno;
+
 	if (info->si_pid == PostmasterPid)
 		ends_with_server = true;
 	die_by(signo, info);
+	errno = save_errno;
 }
 
 static void
