@@ -11,6 +11,8 @@
 #ifndef SNOWFLAKE_COMPAT_H
 #define SNOWFLAKE_COMPAT_H
 
+#include <signal.h>
+
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "lib/ilist.h"
