@@ -20,7 +20,7 @@ EXCEPTION
 END
 $do$;
 COMMENT ON FUNCTION snowflake_nextval() IS
-'draw a snowflake ID: unique, and above every ID that this session drew before';
+'draw a snowflake ID: unique, and above every ID that the same process drew before';
 
 --
 -- What is not for people: tables, and functions that others are made of.  In a
@@ -73,7 +73,8 @@ COMMENT ON FUNCTION snowflake_nextval(integer) IS
 CREATE FUNCTION snowflake_currval()
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_current'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_currval() IS 'the last snowflake ID that this session drew';
+COMMENT ON FUNCTION snowflake_currval() IS
+'the last snowflake ID that this session drew, other than in parallel workers';
 
 -- STABLE and not IMMUTABLE, here and below, where the result depends on
 -- snowflake.epoch and snowflake.layout.  Where the library is preloaded, these

@@ -11,6 +11,8 @@
 #ifndef SNOWFLAKE_COMPAT_H
 #define SNOWFLAKE_COMPAT_H
 
+#include <signal.h>
+
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "lib/ilist.h"
@@ -18,6 +20,7 @@
 #include "replication/origin.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "tcop/tcopprot.h"
 #include "utils/acl.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
@@ -176,19 +179,25 @@ setting_awaits_restart(const char *name)
 #endif
 }
 
-/*
- * SIGNAL_ARGS_PASSED is what a signal handler hands to another one: all of its
- * SIGNAL_ARGS.
- */
 #if PG_VERSION_NUM < 190000
-
 #define PG_SIG_IGN SIG_IGN
-#define SIGNAL_ARGS_PASSED postgres_signal_arg
+#endif
 
+/*
+ * die() in a handler that is told who sent the signal, which those of servers
+ * before 19 are not.
+ */
+static inline void
+die_by(int signo, const siginfo_t *info)
+{
+#if PG_VERSION_NUM < 190000
+	(void) info;
+	die(signo);
 #else
+	pg_signal_info sender = {info->si_pid, info->si_uid};
 
-#define SIGNAL_ARGS_PASSED postgres_signal_arg, pg_siginfo
-
-#endif							/* PG_VERSION_NUM < 190000 */
+	die(signo, &sender);
+#endif
+}
 
 #endif							/* SNOWFLAKE_COMPAT_H */

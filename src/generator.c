@@ -28,9 +28,10 @@
  *
  * A clock that was set back is the same case for all backends.  What counts is
  * the latest time unit that any of them has gone to (shared->latest_unit):
- * with that further ahead than max_drift, nobody draws.  It is raised before
- * an ID is taken there, and looked at before one is taken anywhere: so no ID
- * has a time more than max_drift below that of one that was drawn before.
+ * with that further ahead than max_drift, nobody draws, and nobody begins more
+ * than max_drift below it.  It is raised before an ID is taken there, and
+ * looked at before one is taken anywhere: so no ID has a time more than
+ * max_drift below that of one that was drawn before.
  *
  * The clock is one of several (clock.c).  With the logical one, all backends
  * draw in that latest time unit, and the clock that 4. and 5. mean is the
@@ -734,20 +735,13 @@ take_anywhere(uint64 want, int64 *first)
 
 		/*
 		 * Begin the clock's time unit, or go on where we are.  Nobody draws
-		 * while the clock is too far behind the latest ID.
+		 * while the clock is too far behind the latest ID.  A clock within a
+		 * long unit may be near enough where the beginning of that unit, the
+		 * time in an ID, is not: then begin a later one.
 		 */
-		if (unlikely(last > latest))
-		{
-			time = last;
-			slot = my.slot;
-		}
-		else if (time > my.time)
-			slot = first_slot(time);
-		else
-		{
-			time = my.time;
-			slot = my.slot;
-		}
+		time = Max(Max(time, my.time), last > latest ? last :
+				   last - Min(last, MAX_DRIFT_US / snowflake_layout.unit_us));
+		slot = time > my.time ? first_slot(time) : my.slot;
 
 		while (time <= latest && mark_covers(time))
 		{

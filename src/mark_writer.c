@@ -228,12 +228,6 @@ recover(bool asked, bool accept, uint64 known_unit)
 	int64		known_us = known_unit == 0 ? 0 : mark_of_unit(known_unit);
 	uint64		floor_unit;
 
-	/* in a shutdown, which there is no way back from */
-	if (pg_atomic_read_u64(&SLOT(0)->word) == SLOT_CLOSED)
-		ereport(ERROR,
-				(errcode(ERRCODE_CANNOT_CONNECT_NOW),
-				 errmsg("the server is shutting down")));
-
 	home_begin("reading the durable mark");
 	found = home_exists();
 	if (found)

@@ -30,9 +30,9 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/pmsignal.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
-#include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/pidfile.h"
@@ -57,8 +57,8 @@
 /* After it could not connect, which is a line in the log each time. */
 #define RECONNECT_S	5
 
-/* Told to end, and not ending because of an error. */
-static volatile sig_atomic_t terminated = false;
+/* Told to end by the postmaster, as the server stops and has no more clients. */
+static volatile sig_atomic_t ends_with_server = false;
 
 /* Were there too few slots for background workers?  Set in the postmaster. */
 static bool is_left_out = false;
@@ -95,6 +95,23 @@ worker_wake(Worker *worker)
 		SetLatch(&ProcGlobal->allProcs[proc].procLatch);
 }
 
+/*
+ * The postmaster starts a worker that has ended, after a second.  In a smart
+ * shutdown, while clients are left, it does so only when something wakes it.
+ */
+static void
+let_start_again(void)
+{
+	static int64 asked_at = 0;	/* on the steady clock */
+
+	if ((pg_atomic_read_u32(&shared->mark_writer.proc) != (uint32) -1 &&
+		 pg_atomic_read_u32(&shared->services.proc) != (uint32) -1) ||
+		clock_read_steady() < asked_at + WAIT_SLICE_MS * 1000)
+		return;
+	asked_at = clock_read_steady();
+	SendPostmasterSignal(PMSIGNAL_BACKGROUND_WORKER_CHANGE);
+}
+
 void
 worker_ask(Worker *worker)
 {
@@ -102,6 +119,7 @@ worker_ask(Worker *worker)
 		pg_atomic_write_u64(&worker->requested_at_us, (uint64) clock_read_steady());
 	if (pg_atomic_exchange_u32(&worker->requested, 1) == 0)
 		worker_wake(worker);
+	let_start_again();
 }
 
 int64
@@ -162,8 +180,12 @@ worker_describe(Worker *worker, char **detail, char **hint)
 		return passes ? WORKER_HINDERED : WORKER_FAILS;
 	if (number == (uint32) -1)
 	{
-		*detail = psprintf("The background worker \"%s\" is not running.", name);
-		*hint = pstrdup("The server starts it within a second. If it does not, see the server's log; \"max_worker_processes\" may be too small.");
+		bool		closed = pg_atomic_read_u64(&SLOT(0)->word) == SLOT_CLOSED;
+
+		*detail = closed ? pstrdup("The server is shutting down.") :
+			psprintf("The background worker \"%s\" is not running.", name);
+		*hint = pstrdup(closed ? "Connect again when it has been started." :
+						"The server starts it within a second. If it does not, see the server's log; \"max_worker_processes\" may be too small.");
 		return worker->started || unanswered_us < START_S * USECS_PER_SEC ?
 			WORKER_STARTS : WORKER_ABSENT;
 	}
@@ -385,11 +407,19 @@ worker_is_left_out(void)
 	return is_left_out;
 }
 
+/*
+ * By the postmaster, or by an administrator who ends this process alone: then
+ * sessions go on, also in a smart shutdown, and it is started again.
+ */
 static void
-terminate(SIGNAL_ARGS)
+terminate(int signo, siginfo_t *info, void *context)
 {
-	terminated = true;
-	die(SIGNAL_ARGS_PASSED);
+	int			save_errno = errno;
+
+	if (info->si_pid == PostmasterPid)
+		ends_with_server = true;
+	die_by(signo, info);
+	errno = save_errno;
 }
 
 static void
@@ -401,10 +431,12 @@ retire(int code, Datum arg)
 int64
 worker_begin(Worker *worker)
 {
+	struct sigaction on_term = {.sa_sigaction = terminate, .sa_flags = SA_SIGINFO | SA_RESTART};
+
 	/* home.c lets statements be cancelled, but no commit */
 	pqsignal(SIGINT, PG_SIG_IGN);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, terminate);
+	sigaction(SIGTERM, &on_term, NULL);
 	BackgroundWorkerUnblockSignals();
 
 	before_shmem_exit(retire, PointerGetDatum(worker));
@@ -442,48 +474,31 @@ worker_take_request(Worker *worker)
 	return asked;
 }
 
-/*
- * Is the server shutting down, or is it this process alone that has to end?
- * The postmaster says so in its file, for pg_ctl.
- */
-static bool
-server_is_stopping(void)
-{
-	char		line[MAXPGPATH];
-	bool		stopping = false;
-	FILE	   *file = AllocateFile("postmaster.pid", "r");
-
-	if (file == NULL)
-		return false;
-	for (int i = 1; fgets(line, sizeof(line), file) != NULL; i++)
-	{
-		if (i == LOCK_FILE_LINE_PM_STATUS)
-			stopping = strncmp(line, PM_STATUS_STOPPING,
-							   strlen(PM_STATUS_STOPPING)) == 0;
-	}
-	FreeFile(file);
-	return stopping;
-}
-
-/*
- * Not "terminated": the process ends because of an error, and may be started
- * again even in a shutdown, if that waits for clients.
- */
 bool
 worker_ends_with_server(void)
 {
-	return terminated && server_is_stopping();
+	return ends_with_server;
 }
 
 /*
  * A shutdown that waits for its clients would wait for a session of ours, too,
  * where the registry is in this server.  (The PID may be that of another
- * server's process.)
+ * server's process.)  That there is one the postmaster says in the last line
+ * of its file, for pg_ctl.
  */
 bool
 worker_holds_up_stop(int pid)
 {
-	return !terminated && BackendPidGetProc(pid) != NULL && server_is_stopping();
+	char		line[MAXPGPATH] = "";
+	FILE	   *file;
+
+	if (ends_with_server || BackendPidGetProc(pid) == NULL ||
+		(file = AllocateFile("postmaster.pid", "r")) == NULL)
+		return false;
+	while (fgets(line, sizeof(line), file) != NULL)
+		;
+	FreeFile(file);
+	return strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
 }
 
 bool
@@ -501,7 +516,7 @@ worker_after_sleep(void)
 	}
 
 	/* a stop of the server is no error, so no line in the log */
-	if (ProcDiePending && server_is_stopping())
+	if (ends_with_server)
 		proc_exit(0);
 	CHECK_FOR_INTERRUPTS();
 	return reload;

@@ -26,7 +26,8 @@
 
 /*
  * Tell a worker that something is asked of it, and wake it, unless another
- * session has just done so.  What is asked must be written before.
+ * session has just done so; if one has ended, have it started again.  What is
+ * asked must be written before.
  */
 extern void worker_ask(Worker *worker);
 

@@ -118,6 +118,9 @@ foreach my $i (0 .. $#all)
 	like($error->{hint}, qr/^Set the server's clock, wait until it has caught up, or raise "snowflake.max_drift"/, 'and what to do');
 }
 is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"check\" = 'drift'"), 'error', 'the doctor says so');
+# nor where an ID max_drift below the latest would be near enough
+set_clock($node, $before + 2700);
+is(join(' ', map { session_error($_, 'SELECT snowflake_nextval()')->{sqlstate} } @all), join(' ', ('55P03') x 6), 'a quarter of an hour is too far');
 # 5 minutes behind is within max_drift; the shared slot is ahead, so that there are
 # four numbers in a time unit
 set_clock($node, $before + 3300);
@@ -125,6 +128,44 @@ is(join(' ', map { draw($_, 1) =~ s/^\d+:\d+\+//r } @all), '0 5 0 0 0 1',
 	'near enough, all draw: at the time of the clock, or where they were');
 is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"check\" = 'drift'"), 'ok', 'and all is well');
 $_->quit foreach @all;
+
+#
+# A time unit longer than max_drift: from where one has drawn ahead of the clock, the
+# others do not draw in the unit before.
+#
+restart_with($minutes . "snowflake.max_drift = '30s'\nsnowflake.reserve_window = '2h'\n");
+$before = $ahead;
+@all = map { session($node) } 1 .. 3;
+is(draw($all[0], 3), '0:0+0 0:1+0 1:0+0', 'one draws');
+set_clock($node, $before + 60);
+is(draw($all[1], 1), '0:0+0', 'another does, a minute later');
+# at 36 s the next minute is near enough
+set_clock($node, $before + 35);
+is(join(' ', map { draw($_, 1) } @all), '0:1+1 1:0+1 1:1+1', 'with the clock set back, all draw where that one did');
+$_->quit foreach @all;
+
+#
+# What a parallel query draws: the IDs of one process ascend, those of a session
+# may not, and it does not know them.  All rows are in one page, which one worker
+# reads.  (By the logical clock, as the server's own does not reach the worker.)
+#
+restart_with("snowflake.layout = 'time:31\@60s node:5 sequence:1 worker:2'\nsnowflake.max_drift = '10min'\nsnowflake.clock = logical\n");
+$a = session($node);
+$a->query_safe(<<'SQL');
+CREATE TABLE many WITH (parallel_workers = 2) AS SELECT generate_series(1, 4);
+SET max_parallel_workers_per_gather = 2;
+SET parallel_leader_participation = off;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SQL
+my $first = $a->query_safe('SELECT snowflake_nextval()');
+my $most = $a->query_safe('SELECT max(snowflake_nextval()) FROM many');
+is($a->query_safe('SELECT snowflake_currval()'), $first, 'what a parallel query draws is of another process');
+my $next = $a->query_safe('SELECT snowflake_nextval()');
+cmp_ok($next, '<', $most, 'so the next ID of the session may be below');
+cmp_ok($next, '>', $first, 'but is above those that its own process drew');
+$a->quit;
 
 #
 # Batches: one step takes what a slot has in a unit.

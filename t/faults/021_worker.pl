@@ -9,6 +9,7 @@ use warnings FATAL => 'all';
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use POSIX ();
 use Test::More;
 use Time::HiRes qw(time usleep);
 
@@ -167,29 +168,30 @@ sub test_terminated
 }
 
 #
-# Terminated when the server stops, while sessions stay: it has closed the mark,
-# and with it the words, as a session may have looked at the limit just before.
+# Ended by the postmaster, as the server stops, while a session is still there: it
+# has closed the mark, and with it the words, as a session may have looked at the
+# limit just before.
 #
 sub test_closed
 {
 	my $session = session($node);
 	my $worker = worker_pid($node);
-	my $file = $node->data_dir . '/postmaster.pid';
 	my $error;
 
+	# which would tell the session to end, too
 	$session->query_safe('SELECT snowflake_nextval()');
-	kill 'TERM', postmaster_pid($node);
-	wait_for(sub { slurp_file($file) =~ /^stopping/m }) or die "no smart shutdown\n";
-	kill 'TERM', $worker;
+	signal_as(postmaster_pid($node), POSIX::SIGTERM, $worker);
 	wait_for(sub {
 		$error = session_error($session, 'SELECT snowflake_nextval()');
 		return $error->{sqlstate} ne '';
 	});
 	is($error->{sqlstate}, '55P03', 'closed: a session that stays gets no ID');
+	like($error->{detail}, qr/^The server is shutting down\. Waited for /, 'closed: says why');
+	is($error->{hint}, 'Connect again when it has been started.', 'closed: says what to do');
 	is($session->query_safe('SELECT count(*) FROM pg_stat_snowflake_slots WHERE last_ts IS NOT NULL'),
 		'0', 'closed: from no slot could an ID be drawn');
 	$session->quit;
-	$node->stop('smart', fail_ok => 1);    # it may be gone
+	$node->stop;
 	$faults++;
 	return;
 }

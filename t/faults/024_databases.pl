@@ -367,6 +367,9 @@ sub ends_and_goes_on
 	ok(wait_for(sub { !-e $node->data_dir . '/postmaster.pid' }), 'the server has stopped');
 	$node->{_pid} = undef;
 	start_node($node);
+	my $next = $node->safe_psql('app', "SELECT (extract(epoch FROM snowflake_timestamp($last)) * 1000000)::bigint + 1000");
+	is($node->safe_psql('postgres', 'SELECT last_value FROM snowflake_home.mark'), $next,
+		'and the mark was lowered to the next millisecond');
 	my $id = $node->safe_psql('app', 'SELECT snowflake_nextval()');
 	cmp_ok($id, '>', $last, 'and IDs flow after the restart');
 	is($node->safe_psql('app', "SELECT snowflake_timestamp($id) - snowflake_timestamp($last) < '1 min'"), 't',
@@ -392,6 +395,7 @@ sub test_shutdown
 	$home->query_safe(THAW_MARK);
 	ok(wait_for(sub { session_error($session, 'SELECT snowflake_nextval()')->{sqlstate} eq '' }),
 		'IDs flow again');
+	$last = $session->query_safe('SELECT snowflake_nextval()');
 	$_->quit foreach $session, $home;
 	ends_and_goes_on($last);
 	$faults++;
@@ -399,29 +403,38 @@ sub test_shutdown
 }
 
 #
-# A smart shutdown waits for the session while the worker is ended: the mark is
-# lowered once at most, and is right after the restart.
+# A smart shutdown waits for the session, and the workers are ended meanwhile: they
+# are started again, the session has its IDs, and at the end the mark is lowered to
+# the last one.
 #
 sub test_shutdown_without_worker
 {
 	my $session = session($node, 'app');
-	my $last = $session->query_safe('SELECT snowflake_nextval()');
-	my $worker = worker_pid($node);
+	my $first = $session->query_safe('SELECT snowflake_nextval()');
+	my $pid = "SELECT pid FROM pg_stat_activity WHERE backend_type";
+	my $day = 0;
 
-	# longer than it takes to start a worker again
-	$session->query_safe("SET snowflake.max_wait = '2500ms'");
 	is(system('pg_ctl', '-D', $node->data_dir, '-m', 'smart', '-W', 'stop'), 0, 'a smart shutdown');
 	ok(wait_for(sub { (slurp_file($node->data_dir . '/postmaster.pid') =~ /stopping/) }), 'which waits for the session');
-	$session->query_safe("SELECT pg_terminate_backend($worker)");
-	ok(wait_for(sub { !kill 0, $worker }), 'the worker has ended');
-	my $error = session_error($session, 'SELECT snowflake_nextval()');
-	is($error->{sqlstate}, '55P03', 'nothing more is issued');
-	like($error->{message}, qr/the durable mark could not be raised/, 'for that reason');
+	foreach my $name ('mark writer', 'mark writer', 'services')
+	{
+		my $worker = $session->query_safe("$pid = 'snowflake $name'");
+		my $error;
 
-	# a refused connection makes the postmaster look whom to start
-	try_sql($node, 'SELECT 1', 'app');
-	usleep(1_500_000);
-	try_sql($node, 'SELECT 1', 'app');
+		$session->query_safe("SELECT pg_terminate_backend($worker)");
+		ok(wait_for(sub {
+			# what is drawn for a day asks the services
+			$day++;
+			$error = session_error($session,
+				"SELECT snowflake_nextval(), snowflake_backfill(timestamptz '2021-01-01 UTC' + interval '$day days')");
+			return $error->{sqlstate} ne '' || $session->query_safe("$pid = 'snowflake $name' AND pid <> $worker") ne '';
+		}), "$name: it is ended and started again");
+		is("$error->{sqlstate} $error->{detail}", ' ', "$name: and IDs flow all the while");
+	}
+
+	# for which the mark writer must be up
+	$session->query_safe("SELECT snowflake_advance($first)");
+	my $last = $session->query_safe('SELECT snowflake_nextval()');
 	$session->quit;
 	ends_and_goes_on($last);
 	$faults++;

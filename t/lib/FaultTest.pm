@@ -45,6 +45,7 @@ our @EXPORT = qw(
   stop_asleep
   start_process
   stop_process
+  signal_as
   start_pooler
   compile
   wait_for
@@ -78,6 +79,18 @@ sub adopt_orphans
 }
 
 adopt_orphans(1);
+
+# Send a signal that seems to come from another process.  A siginfo_t with the code
+# of sigqueue(), -1, may have any sender.
+sub signal_as
+{
+	my ($sender, $signal, $pid) = @_;
+	my $info = pack 'l3 x4 l L x104', $signal, 0, -1, $sender, $>;
+
+	require 'syscall.ph';
+	syscall(SYS_rt_sigqueueinfo(), $pid + 0, $signal + 0, $info) == 0 or die "rt_sigqueueinfo: $!\n";
+	return;
+}
 
 #
 # Processes beside the servers.  They end with the test, however it ends.

@@ -470,9 +470,13 @@ rejected('a server that has drawn lost numbers does not report', @promoted, 'ISO
 use_model('order');
 
 holds_and_reaches_all('no ID is far below one that was drawn before');
+holds('nor where max_drift is half a unit', 'TICKS=2');
+holds('nor where it is one and a half', 'TICKS=2', 'DRIFT=3');
 fails_model("an ID is drawn below another one", qr/^!/, 'NEVER=is_below');
 fails_model('sessions do not look at the latest time', qr/began/, 'NO_LOOK');
 fails_model('sessions that stay where they are do not look', qr/began/, 'NO_FAST_LOOK');
+fails_model('sessions do not follow the latest time, and max_drift is half a unit', qr/began/, 'TICKS=2', 'NO_FOLLOW');
+fails_model('sessions do not follow it, and max_drift is one and a half', qr/began/, 'TICKS=2', 'DRIFT=3', 'NO_FOLLOW');
 fails_model('the latest time is raised after the ID is taken', qr/began/, 'RAISE_LATE');
 
 #

@@ -16,26 +16,38 @@
  *	Session: slow				take_anywhere()
  *	Session: take				take(), whose compare-and-swap is the step
  *
- * There are two sessions, and times 0 to TIMES.  A session has a time that it
- * has gone to, and goes on there by the fast path if the clock shows it.  That no
- * ID comes twice is for the words of the slots, which are not here: a session may
- * find its slots empty at any time, and then borrows.
+ * There are two sessions, and time units 0 to TIMES.  The clock has TICKS in a
+ * unit, and DRIFT, which is max_drift, is counted in these: it need not be whole
+ * units.  A session has a unit that it has gone to, and goes on there by the fast
+ * path if the clock shows it.  That no ID comes twice is for the words of the
+ * slots, which are not here: a session may find its slots empty at any time, and
+ * then borrows.
  *
- * -DNO_LOOK, -DNO_FAST_LOOK and -DRAISE_LATE each break the protocol; see where
- * they are.  -DNEVER=condition asserts that no ID is drawn under that condition.
+ * -DNO_LOOK, -DNO_FAST_LOOK, -DNO_FOLLOW and -DRAISE_LATE each break the protocol;
+ * see where they are.  -DNEVER=condition asserts that no ID is drawn under that
+ * condition.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef TIMES
 #define TIMES	3
 #endif
+#ifndef TICKS
+#define TICKS	1
+#endif
+#ifndef DRIFT
 #define DRIFT	1
+#endif
+
+/* The last unit that may be drawn in, by the clock; and by a unit itself. */
+#define latest_unit(clock)	(((clock) + DRIFT) / TICKS)
+#define others_unit(time)	((time) + DRIFT / TICKS)
 
 #define is_below	(time < began)	/* for NEVER */
 
-byte clock;
-byte latest;					/* time that a session has gone to */
-byte drawn;						/* the latest time of an ID */
+byte clock;						/* in ticks */
+byte latest;					/* unit that a session has gone to */
+byte drawn;						/* the latest unit of an ID */
 
 proctype Session()
 {
@@ -50,12 +62,12 @@ called:
 
 	/* fast */
 	if
-	:: clock != time -> goto slow
+	:: clock / TICKS != time -> goto slow
 	:: else
 	fi;
 #ifndef NO_FAST_LOOK
 	if
-	:: latest > time + DRIFT -> goto slow
+	:: latest > others_unit(time) -> goto slow
 	:: else
 	fi;
 #endif
@@ -66,20 +78,23 @@ called:
 
 slow:
 	now = clock;
+#ifndef NO_LOOK
 	last = latest;
+#endif
 	atomic {
 		if
-#ifndef NO_LOOK
-		:: last > now + DRIFT -> goto waits
-#endif
-		:: else -> next = (time > now -> time : now)
+		:: last > latest_unit(now) -> goto waits
+		:: else -> next = (time > now / TICKS -> time : now / TICKS)
 		fi;
+#ifndef NO_FOLLOW
+		next = (last > others_unit(next) -> last - DRIFT / TICKS : next);
+#endif
 		last = 0
 	};
 
 borrow:
 	if
-	:: next > now + DRIFT || next > TIMES -> goto waits
+	:: next > latest_unit(now) || next > TIMES -> goto waits
 	:: else -> time = next
 	fi;
 #ifndef RAISE_LATE
@@ -100,7 +115,7 @@ waits:
 
 take:
 	atomic {
-		assert(time + DRIFT >= began);
+		assert(time * TICKS + DRIFT >= began * TICKS);
 #ifdef NEVER
 		assert(!(NEVER));
 #endif
@@ -117,7 +132,7 @@ take:
 proctype World()
 {
 	do
-	:: clock < TIMES -> clock++
+	:: clock < TIMES * TICKS -> clock++
 	:: clock > 0 -> clock = 0
 	od
 }
