@@ -298,8 +298,7 @@ check_drift(CheckState *state)
 						  snowflake_max_drift);
 
 	if (behind_us > MAX_DRIFT_US)
-		check_say(state, "error", "%s Set the server's clock%s, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
-				  detail, clock_can_step() ? "" : " and restart the server");
+		check_say(state, "error", "%s %s", detail, mark_behind_hint());
 	else if (behind_us > MAX_DRIFT_US / 2)
 		check_say(state, "warning", "%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
 				  detail);

@@ -223,7 +223,8 @@ typedef struct Mark
 	/*
 	 * The timeline on which the node number was last confirmed, where this
 	 * server was promoted since and draws with it; else 0.  Written by the
-	 * services once what is recorded is committed; read by anyone.
+	 * mark writer before the limit, and by the services once what is recorded
+	 * is committed; read by anyone.
 	 */
 	pg_atomic_uint32 confirmed_before;
 
