@@ -277,7 +277,7 @@ check_drift(CheckState *state)
 
 	if (RecoveryInProgress())
 	{
-		check_row(state, "ok", "This is a standby, which draws no IDs. What it would draw after a promotion is said by the check \"mark\".");
+		check_row(state, "ok", "This is a standby, which draws no IDs. What it would draw after a promotion is said by the checks \"clock\" and \"mark\".");
 		return;
 	}
 	if (state->earliest == 0 ||
@@ -303,8 +303,10 @@ check_drift(CheckState *state)
 		check_say(state, "warning", "%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
 				  detail);
 	else if (drift_us > MAX_DRIFT_US / 2)
-		check_say(state, "warning", "%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server.",
-				  detail);
+		check_say(state, "warning", "%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server%s.",
+				  detail, drift_us <= MAX_DRIFT_US ? "" :
+				  psprintf(" when it can be without IDs for " INT64_FORMAT " ms, until the clock, plus \"snowflake.max_drift\", has come to the last one",
+						   check_in_ms(drift_us - MAX_DRIFT_US)));
 	else
 		check_row(state, "ok", clock_can_step() && drift_us <= 0 ?
 				  "IDs are not ahead of the server's clock." : detail);
@@ -356,7 +358,7 @@ static void
 check_worker(CheckState *state)
 {
 	if (worker_is_left_out())
-		check_say(state, "error", "\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.",
+		check_say(state, "error", "\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2, on standbys first, and restart the server.",
 				  max_worker_processes);
 	else if (RecoveryInProgress())
 		check_row(state, "ok", "This is a standby: its background workers start when it is promoted.");

@@ -76,7 +76,8 @@ check_layout(CheckState *state)
 	char	   *database = NULL;
 
 	/* looked at first, as the services write it before they say so */
-	bool		is_due = shared != NULL && record_is_due();
+	uint32		to_record = shared == NULL ? 0 :
+		pg_atomic_read_u32(&shared->mark.to_record);
 
 	/* the home database first, then others, and what is not of a database */
 	nrecorded = (int) check_query(psprintf(
@@ -96,15 +97,16 @@ check_layout(CheckState *state)
 		database = check_value(0, 1);
 	if (database == NULL)
 	{
-		if (shared != NULL && mark_is_open())
-			check_row(state, "warning",
-					  is_due ?
-					  pstrdup("Layout and epoch are being recorded for other databases to see where the durable mark is. That takes a moment after the first ID; if it lasts, see the server's log.") :
-					  psprintf("It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
-							   quote_identifier(snowflake_database),
-							   quote_literal_cstr(psprintf("%s since %s",
-														   snowflake_layout_text,
-														   clock_show(snowflake_epoch)))));
+		if (to_record & RECORD_FAILED)
+			check_row(state, "warning", "Layout and epoch could not be recorded for other databases to see where the durable mark is. The server's log says why. Mend the cause; the background worker tries again every 10 seconds.");
+		else if (to_record != 0)
+			check_row(state, "ok", "Layout and epoch are being recorded for other databases to see where the durable mark is.");
+		else if (shared != NULL && mark_is_open())
+			check_say(state, "warning", "It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
+					  quote_identifier(snowflake_database),
+					  quote_literal_cstr(psprintf("%s since %s",
+												  snowflake_layout_text,
+												  clock_show(snowflake_epoch))));
 	}
 	else if (strcmp(database, snowflake_database) != 0)
 		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run %s and call snowflake_advance() with the largest ID there is.",

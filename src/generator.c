@@ -327,9 +327,8 @@ unit_of(TimestampTz now)
 						   clock_name(),
 						   clock_show(now),
 						   clock_show(snowflake_epoch)),
-				 clock_can_step() ?
-				 errhint("Set the server's clock. If it is right, set \"snowflake.epoch\" to an instant that is past, and restart the server.") :
-				 errhint("Set the server's clock, or \"snowflake.epoch\" to an instant that is past, and restart the server.")));
+				 errhint("Set the server's clock%s. If it is right, set \"snowflake.epoch\" to an instant that is past, and restart the server.",
+						 clock_can_step() ? "" : " and restart the server")));
 	if ((uint64) unit > MAX_TIME)
 		report_end(now);
 

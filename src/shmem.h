@@ -152,6 +152,7 @@ typedef struct Worker
 /* Bits of Mark.to_record. */
 #define RECORD_LOOK		1
 #define RECORD_CONFIRM	2
+#define RECORD_FAILED	4
 
 /*
  * The durable mark as the processes of the server know it; see mark.c.  What
@@ -215,8 +216,9 @@ typedef struct Mark
 	/*
 	 * What the services are to do about what is recorded, RECORD_* above: to
 	 * look at it, set by the mark writer when it has read the mark and what
-	 * it wrote is committed; to confirm the node number, set by anyone.
-	 * Cleared by the services when they have done it.
+	 * it wrote is committed; to confirm the node number, set by anyone; and
+	 * that they have failed to, set by themselves.  Cleared by the services
+	 * when they have done it.
 	 */
 	pg_atomic_uint32 to_record;
 
