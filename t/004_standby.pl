@@ -13,6 +13,7 @@ use SnowflakeTest;
 # places for the two background workers, and for no other
 my $primary = snowflake_node('primary', <<'CONF', allows_streaming => 1);
 max_worker_processes = 2
+max_prepared_transactions = 1
 max_logical_replication_workers = 0
 CONF
 $primary->safe_psql('postgres',
@@ -158,6 +159,13 @@ is(check('node_id'), $promoted->(1), 'not confirmed, also by the worker of after
 $standby->restart;
 $offset = $standby->wait_for_log($said, $offset);
 is(check('node_id'), $promoted->(1), 'nor after a restart');
+
+# it is known before any ID is drawn, also where nothing can be recorded
+$standby->safe_psql('postgres', "ALTER DATABASE postgres RESET snowflake.recorded; BEGIN; LOCK pg_db_role_setting IN EXCLUSIVE MODE; PREPARE TRANSACTION 'held'");
+$standby->restart;
+$standby->poll_query_until('postgres', 'SELECT can_draw FROM snowflake_can_draw()') or fail('it does not draw');
+is(check('node_id'), $promoted->(1), 'nor where the services cannot record it');
+$standby->safe_psql('postgres', "ROLLBACK PREPARED 'held'");
 
 # With the clock behind the mark that came along, a wait would end in IDs that the
 # old primary drew later and this server knows nothing of.
