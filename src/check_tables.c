@@ -435,9 +435,9 @@ judge(CheckState *state, Column *column)
 											(int64) time > latest ?
 											" Then no ID can be drawn before that time; if the row is a mistake, delete it instead." : ""));
 	}
-	if (stranger != 0)
+	if (stranger > 0)			/* what is negative can be no ID */
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". Normal for numbers from before snowflake_convert(). If IDs were drawn with another layout, %s(id, layout, epoch) reads them.",
+									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". If IDs were drawn with another layout, %s(id, layout, epoch) reads them.",
 											  column->name, snowflake_layout_text, stranger,
 											  function_name(state, "snowflake_parse")));
 	if (future >= 0)
