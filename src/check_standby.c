@@ -80,16 +80,9 @@ check_standby_node(void)
 	return node;
 }
 
-/*
- * What the old primary drew last may not have come here.  With a leased number
- * this server has another one, once it is promoted.
- */
-static const char *
-and_then(void)
-{
-	return settings_need_lease() ? "" :
-		", and then might repeat IDs that its primary drew last and that it has not received";
-}
+/* Unless it has another number then, a leased one. */
+#define AND_THEN \
+	(settings_need_lease() ? "" : ", and then might repeat IDs that its primary drew last and that it has not received")
 
 void
 check_standby_clock(CheckState *state)
@@ -101,7 +94,7 @@ check_standby_clock(CheckState *state)
 	if (clock_behind_sender(state, &sent, &behind_us) &&
 		behind_us > check_mark_bound_us())
 		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up%s. Set the server's clock%s.",
-				  detail, check_in_ms(behind_us), clock_show(sent), and_then(),
+				  detail, check_in_ms(behind_us), clock_show(sent), AND_THEN,
 				  clock_can_step() ? "" : " and restart the server");
 	else
 		check_row(state, "ok", detail);
@@ -184,7 +177,7 @@ describe_mark(CheckState *state, StringInfo detail)
 	if (ahead_us <= check_mark_bound_us())
 		return "ok";
 	appendStringInfo(detail, " Promoted now, this server would draw no ID for " INT64_FORMAT " ms: until its clock, plus \"snowflake.max_drift\", has reached the mark%s. If the clock is wrong, set it%s.",
-					 check_in_ms(ahead_us - MAX_DRIFT_US), and_then(),
+					 check_in_ms(ahead_us - MAX_DRIFT_US), AND_THEN,
 					 clock_can_step() ? "" : " and restart the server");
 	return "warning";
 }
@@ -197,19 +190,17 @@ static bool
 describe_replay(StringInfo detail)
 {
 	int			nestlevel = check_begin();
-	uint64		nrows;
 	bool		is_much = false;
 
 	/* what is received is not known without a connection so far */
-	nrows = check_query("SELECT pg_size_pretty(d), d > wal.size, d > max.size,"
+	if (check_query("SELECT pg_size_pretty(d), d > wal.size, d > max.size,"
 					  " CASE WHEN pg_get_wal_replay_pause_state() <> 'not paused' THEN ', as the replay is paused'"
 					  " WHEN current_setting('recovery_min_apply_delay') <> '0'"
 					  " THEN format(', as \"recovery_min_apply_delay\" is %s', current_setting('recovery_min_apply_delay')) END"
 					  " FROM pg_wal_lsn_diff(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) d,"
 					  " pg_size_bytes(current_setting('wal_segment_size')) wal (size),"
 					  " pg_size_bytes(current_setting('max_wal_size')) max (size)"
-					  " WHERE d > 0");
-	if (nrows > 0 &&
+					  " WHERE d > 0") > 0 &&
 		(check_value_bool(0, 2) || check_value(0, 4) != NULL))
 	{
 		appendStringInfo(detail, " WAL that it has received and not replayed: %s%s. A promotion replays it first, and the mark in it counts.",

@@ -113,7 +113,7 @@ function_name(CheckState *state, const char *name)
 static void
 skip(Findings *findings, const char *name, const char *reason)
 {
-	findings->skipped = lappend(findings->skipped, psprintf("%s (%s)", name, reason));
+	findings->skipped = lappend(findings->skipped, makeString(psprintf("%s (%s)", name, reason)));
 }
 
 /*
@@ -144,7 +144,7 @@ join(List *names)
 	initStringInfo(&buf);
 	for (int i = 0; i < Min(n, MAX_NAMES); i++)
 		appendStringInfo(&buf, "%s%s", i > 0 ? ", " : "",
-						 (char *) list_nth(names, i));
+						 strVal(list_nth(names, i)));
 	if (n > MAX_NAMES)
 		appendStringInfo(&buf, " and %d more", n - MAX_NAMES);
 	return buf.data;
@@ -384,7 +384,6 @@ judge(CheckState *state, Column *column)
 	int64		above = -1;		/* IDs, each the first of its kind */
 	int64		future = -1;
 	List	   *nodes = NIL;
-	uint64		last_node = own;
 
 	for (int i = 0; i < column->nids; i++)
 	{
@@ -409,19 +408,9 @@ judge(CheckState *state, Column *column)
 			future = id;
 
 		/* numbers from before a conversion are of no node */
-		if (has_number && node != own && node != last_node &&
+		if (has_number && node != own &&
 			time >= USECS_PER_HOUR / snowflake_layout.unit_us)
-		{
-			char	   *name = psprintf(UINT64_FORMAT, node);
-			bool		known = false;
-			ListCell   *lc;
-
-			foreach(lc, nodes)
-				known = known || strcmp(lfirst(lc), name) == 0;
-			if (!known)
-				nodes = lappend(nodes, name);
-			last_node = node;
-		}
+			nodes = list_append_unique(nodes, makeString(psprintf(UINT64_FORMAT, node)));
 	}
 
 	if (above >= 0)
@@ -449,7 +438,7 @@ judge(CheckState *state, Column *column)
 											  clock_name(), clock_show(now)));
 	if (nodes != NIL)
 		findings->others = lappend(findings->others,
-								   psprintf("%s (%s)", column->name, join(nodes)));
+								   makeString(psprintf("%s (%s)", column->name, join(nodes))));
 }
 
 /*
@@ -548,11 +537,8 @@ check_tables(CheckState *state)
 		check_row(state, i < nerrors ? "error" : "warning",
 				  list_nth(findings.errors, i));
 	if (n > MAX_FINDINGS)
-		check_row(state, nerrors > MAX_FINDINGS ? "error" : "warning",
-				  n == MAX_FINDINGS + 1 ?
-				  "There is one more finding. It is shown when those above are mended." :
-				  psprintf("There are %d more findings. They are shown when those above are mended.",
-						   n - MAX_FINDINGS));
+		check_say(state, nerrors > MAX_FINDINGS ? "error" : "warning",
+				  "More findings, which are shown when those above are mended: %d.", n - MAX_FINDINGS);
 
 	check_row(state, "ok",
 			  findings.ncolumns == 0 ?

@@ -135,7 +135,7 @@ max_connections = 97
 max_worker_processes = 0
 CONF
 is( check($node, 'slots'),
-	'warning|Worker slots: 3. "max_connections" is 97. So more than 32 backends may share a slot, which slows them down when they draw IDs at once. Set "max_connections" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.',
+	'warning|Worker slots: 3. "max_connections" is 97. So more than 32 backends may share a slot, which slows them down when they draw IDs at once. Set "max_connections" lower, on a primary before its standbys, and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.',
 	'more than 32 connections a slot');
 my $no_place = 'which leaves no place for the two background workers of snowflake. Raise it by 2, on standbys first, and restart the server.';
 is(check($node, 'worker'), qq(error|"max_worker_processes" is 0, $no_place), 'no background worker');
