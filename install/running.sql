@@ -18,7 +18,8 @@ CREATE FUNCTION snowflake_check(OUT "check" text, OUT status text, OUT detail te
 RETURNS SETOF record AS 'MODULE_PATHNAME', 'snowflake_check'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 16;
 COMMENT ON FUNCTION snowflake_check() IS
-'what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning or error';
+'what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning, error, or '
+'unknown on a standby';
 
 CREATE FUNCTION snowflake_can_draw(OUT can_draw boolean, OUT reason text)
 AS 'MODULE_PATHNAME', 'snowflake_can_draw'

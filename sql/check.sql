@@ -206,7 +206,7 @@ CREATE TABLE hostile.pg_db_role_setting AS SELECT 1 AS setdatabase;
 CREATE FUNCTION hostile.format(text, VARIADIC name[]) RETURNS text LANGUAGE sql AS 'SELECT (1/0)::text';
 CREATE FUNCTION hostile.differ(name, text) RETURNS boolean LANGUAGE sql AS 'SELECT 1/0 > 0';
 CREATE OPERATOR hostile.= (LEFTARG = name, RIGHTARG = text, FUNCTION = hostile.differ);
-INSERT INTO t VALUES (id_of(3));
+INSERT INTO t VALUES (id_of(3, '2080-01-01 00:00+00'));
 SET search_path = hostile, public, pg_catalog;
 SELECT "check", status, left(detail, 40) AS detail FROM snowflake_check()
 WHERE status OPERATOR(pg_catalog.<>) 'ok' AND "check" OPERATOR(pg_catalog.<>) 'time_sync';

@@ -221,11 +221,8 @@ steps(uint64 n, const char *what, uint64 max_us)
 {
 	char	   *max = psprintf(INT64_FORMAT " ms", check_in_ms((int64) max_us));
 
-	if (n == 0)
-		return pstrdup("");
-	if (n == 1)
-		return psprintf("%s once, by %s", what, max);
-	return psprintf("%s " UINT64_FORMAT " times, by up to %s", what, n, max);
+	return n == 0 ? "" : n == 1 ? psprintf("%s once, by %s", what, max) :
+		psprintf("%s " UINT64_FORMAT " times, by up to %s", what, n, max);
 }
 
 /* Was the server's clock set? */
@@ -271,21 +268,20 @@ check_drift(CheckState *state)
 	TimestampTz drawn_at = clock_read_to_draw();
 	TimestampTz wall = GetCurrentTimestamp();
 	int64		drift_us = drawn_at - wall;
-	TimestampTz earliest;
-	int64		behind_us;
+	TimestampTz earliest = DT_NOBEGIN;
+	int64		behind_us = 0;
 	char	   *detail;
 
 	if (RecoveryInProgress())
 	{
-		check_row(state, "ok", "This is a standby, which draws no IDs. What it would draw after a promotion is said by the check \"mark\".");
+		check_row(state, "ok", "This is a standby, which draws no IDs. What it would draw after a promotion is said by the checks \"clock\" and \"mark\".");
 		return;
 	}
-	if (state->earliest == 0 ||
-		!clock_timestamp_of_unit(state->earliest, &earliest))
-		earliest = DT_NOBEGIN;
-	behind_us = earliest == DT_NOBEGIN ? 0 : earliest - state->now;
-	if (earliest != DT_NOBEGIN)
+	if (state->earliest != 0 && clock_timestamp_of_unit(state->earliest, &earliest))
+	{
+		behind_us = earliest - state->now;
 		drift_us = Max(drift_us, earliest - wall);
+	}
 
 	if (behind_us > MAX_DRIFT_US / 2)
 		detail = psprintf("IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead of the %s; \"snowflake.max_drift\" allows %d ms.",
@@ -298,14 +294,15 @@ check_drift(CheckState *state)
 						  snowflake_max_drift);
 
 	if (behind_us > MAX_DRIFT_US)
-		check_say(state, "error", "%s Set the server's clock%s, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.",
-				  detail, clock_can_step() ? "" : " and restart the server");
+		check_say(state, "error", "%s %s", detail, mark_behind_hint());
 	else if (behind_us > MAX_DRIFT_US / 2)
 		check_say(state, "warning", "%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
 				  detail);
 	else if (drift_us > MAX_DRIFT_US / 2)
-		check_say(state, "warning", "%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server.",
-				  detail);
+		check_say(state, "warning", "%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server%s.",
+				  detail, drift_us <= MAX_DRIFT_US ? "" :
+				  psprintf(" when it can be without IDs for " INT64_FORMAT " ms, until the clock, plus \"snowflake.max_drift\", has come to the last one",
+						   check_in_ms(drift_us - MAX_DRIFT_US)));
 	else
 		check_row(state, "ok", clock_can_step() && drift_us <= 0 ?
 				  "IDs are not ahead of the server's clock." : detail);
@@ -357,7 +354,7 @@ static void
 check_worker(CheckState *state)
 {
 	if (worker_is_left_out())
-		check_say(state, "error", "\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.",
+		check_say(state, "error", "\"max_worker_processes\" is %d, which leaves no place for the two background workers of snowflake. Raise it by 2, on standbys first, and restart the server.",
 				  max_worker_processes);
 	else if (RecoveryInProgress())
 		check_row(state, "ok", "This is a standby: its background workers start when it is promoted.");
@@ -374,6 +371,8 @@ check_worker(CheckState *state)
 static void
 check_mark(CheckState *state)
 {
+	WorkerState works;
+	bool		covers;
 	uint64		limit;
 	TimestampTz reserved;
 	int64		ahead_us;
@@ -386,38 +385,29 @@ check_mark(CheckState *state)
 		return;
 	}
 
-	switch (worker_describe(&shared->mark_writer, &detail, &hint))
+	works = worker_describe(&shared->mark_writer, &detail, &hint);
+	covers = mark_covers(earliest_time(state));
+	if (works == WORKER_HINDERED || works == WORKER_FAILS)
 	{
-		case WORKER_HINDERED:
-		case WORKER_FAILS:
-			check_say(state, "error", "%s %s", text_shown(detail), hint);
+		check_say(state, "error", "%s %s", text_shown(detail), hint);
 
-			/* where a health check keeps sessions away, nobody else asks */
-			if (state->rsinfo == NULL && !worker_is_refusing(&shared->mark_writer))
-				mark_ask(earliest_time(state));
-			return;
-		case WORKER_HANGS:
-			check_say(state, mark_covers(earliest_time(state)) ? "warning" : "error", "%s %s",
-					  detail, hint);
-			return;
-		case WORKER_WORKS:
-			/* sessions may wait for that, if it takes long */
-			if (!mark_covers(earliest_time(state)))
-			{
-				check_say(state, "warning", "%s %s", detail, hint);
-				return;
-			}
-			break;
-		case WORKER_STARTS:
-		case WORKER_ABSENT:
-			if (!mark_covers(earliest_time(state)))
-			{
-				check_row(state, "warning", "The durable mark cannot be raised without the background worker.");
-				return;
-			}
-			break;
-		case WORKER_SLEEPS:
-			break;
+		/* where a health check keeps sessions away, nobody else asks */
+		if (state->rsinfo == NULL && !worker_is_refusing(&shared->mark_writer))
+			mark_ask(earliest_time(state));
+		return;
+	}
+
+	/* what it is at work on takes a moment; where sessions wait longer, it hangs */
+	if (works == WORKER_HANGS || (works == WORKER_WORKS && !covers))
+	{
+		check_say(state, works == WORKER_WORKS ? "ok" : covers ? "warning" : "error", "%s %s",
+				  detail, hint);
+		return;
+	}
+	if ((works == WORKER_STARTS || works == WORKER_ABSENT) && !covers)
+	{
+		check_row(state, "warning", "The durable mark cannot be raised without the background worker.");
+		return;
 	}
 
 	limit = pg_atomic_read_u64(&shared->mark.limit_unit);
@@ -460,10 +450,8 @@ check_slots(CheckState *state)
 		check_row(state, "ok", "The layout has no worker field, so that all backends share one slot.");
 		return;
 	}
-	if (MaxConnections / BACKENDS_PER_SLOT > nslots ||
-		(MaxConnections / BACKENDS_PER_SLOT == nslots &&
-		 MaxConnections % BACKENDS_PER_SLOT > 0))
-		check_say(state, "warning", "%s So more than %d backends may share a slot, which slows them down when they draw IDs at once. Set \"max_connections\" lower and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.",
+	if (MaxConnections > (int64) nslots * BACKENDS_PER_SLOT)
+		check_say(state, "warning", "%s So more than %d backends may share a slot, which slows them down when they draw IDs at once. Set \"max_connections\" lower, on a primary before its standbys, and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.",
 				  detail, BACKENDS_PER_SLOT);
 	else
 		check_row(state, "ok",
@@ -513,11 +501,10 @@ describe_segment(Segment *segment, const char **status)
 static void
 check_segments(CheckState *state)
 {
-	Segments   *segments;
+	Segments   *segments = &shared->segments;
 	int			ntags = 0;
 	char		error[SEGMENT_MESSAGE_SIZE];
 
-	segments = &shared->segments;
 	for (int i = 0; i < shared->nsegments; i++)
 	{
 		Segment		segment;

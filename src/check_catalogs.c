@@ -58,7 +58,8 @@ check_layout(CheckState *state)
 									  clock_show(snowflake_epoch));
 
 	/* looked at first, as the services write it before they say so */
-	bool		is_due = shared != NULL && record_is_due();
+	uint32		to_record = shared == NULL ? 0 :
+		pg_atomic_read_u32(&shared->mark.to_record);
 	bool		is_open = shared != NULL && mark_is_open();
 
 	/* what counts most, taken apart */
@@ -94,8 +95,10 @@ check_layout(CheckState *state)
 			check_say(state, "ok", "IDs are drawn with %s, as recorded in database \"%s\".",
 					  configured, database);
 	}
-	else if (is_open && is_due)
-		check_row(state, "ok", "Layout and epoch are being recorded for other databases to see where the durable mark is. That takes a moment after the first ID; if it lasts, see the server's log.");
+	else if (to_record & RECORD_FAILED)
+		check_row(state, "warning", "Layout and epoch could not be recorded for other databases to see where the durable mark is. The server's log says why. Mend the cause; the background worker tries again every 10 seconds.");
+	else if (to_record != 0)
+		check_row(state, "ok", "Layout and epoch are being recorded for other databases to see where the durable mark is.");
 	else if (is_open)
 		check_say(state, "warning", "It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
 				  quote_identifier(snowflake_database),

@@ -78,6 +78,10 @@ check_standby_node(void)
 	return node;
 }
 
+/* Unless it has another number then, a leased one. */
+#define AND_THEN \
+	(settings_need_lease() ? "" : ", and then might repeat IDs that its primary drew last and that it has not received")
+
 void
 check_standby_clock(CheckState *state)
 {
@@ -87,8 +91,8 @@ check_standby_clock(CheckState *state)
 
 	if (clock_behind_sender(state, &sent, &behind_us) &&
 		behind_us > check_mark_bound_us())
-		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up. Set the server's clock%s.",
-				  detail, check_in_ms(behind_us), clock_show(sent),
+		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up%s. Set the server's clock%s.",
+				  detail, check_in_ms(behind_us), clock_show(sent), AND_THEN,
 				  clock_can_step() ? "" : " and restart the server");
 	else
 		check_row(state, "ok", detail);
@@ -138,9 +142,10 @@ read_mark(int64 *mark)
 
 /*
  * Add what is known of the mark.  Returns whether IDs would have to wait for
- * it longer than after a crash of the primary.
+ * it longer than after a crash of the primary; in other databases than the
+ * mark's, "unknown".
  */
-static bool
+static const char *
 describe_mark(CheckState *state, StringInfo detail)
 {
 	const char *database = get_database_name(MyDatabaseId);
@@ -150,14 +155,14 @@ describe_mark(CheckState *state, StringInfo detail)
 
 	if (database == NULL || strcmp(database, snowflake_database) != 0)
 	{
-		appendStringInfo(detail, " It receives the durable mark of its primary, which snowflake_check() compares with the clock in database \"%s\".",
+		appendStringInfo(detail, " Whether it could draw IDs after a promotion is not known here: run snowflake_check() in database \"%s\", which has the durable mark of its primary.",
 						 snowflake_database);
-		return false;
+		return "unknown";
 	}
 	if (!read_mark(&mark))
 	{
 		appendStringInfoString(detail, " It has not received a durable mark.");
-		return false;
+		return "ok";
 	}
 	reserved = mark - UNIX_EPOCH_US;
 	if (!IS_VALID_TIMESTAMP(reserved))
@@ -168,11 +173,11 @@ describe_mark(CheckState *state, StringInfo detail)
 					 check_in_ms(ahead_us > 0 ? ahead_us : -ahead_us),
 					 ahead_us > 0 ? "ahead of" : "behind");
 	if (ahead_us <= check_mark_bound_us())
-		return false;
-	appendStringInfo(detail, " Promoted now, this server would draw no ID for " INT64_FORMAT " ms: until its clock, plus \"snowflake.max_drift\", has reached the mark. If the clock is wrong, set it%s.",
-					 check_in_ms(ahead_us - MAX_DRIFT_US),
+		return "ok";
+	appendStringInfo(detail, " Promoted now, this server would draw no ID for " INT64_FORMAT " ms: until its clock, plus \"snowflake.max_drift\", has reached the mark%s. If the clock is wrong, set it%s.",
+					 check_in_ms(ahead_us - MAX_DRIFT_US), AND_THEN,
 					 clock_can_step() ? "" : " and restart the server");
-	return true;
+	return "warning";
 }
 
 /*
@@ -183,19 +188,17 @@ static bool
 describe_replay(StringInfo detail)
 {
 	int			nestlevel = check_begin();
-	uint64		nrows;
 	bool		is_much = false;
 
 	/* what is received is not known without a connection so far */
-	nrows = check_query("SELECT pg_size_pretty(d), d > wal.size, d > max.size,"
+	if (check_query("SELECT pg_size_pretty(d), d > wal.size, d > max.size,"
 					  " CASE WHEN pg_get_wal_replay_pause_state() <> 'not paused' THEN ', as the replay is paused'"
 					  " WHEN current_setting('recovery_min_apply_delay') <> '0'"
 					  " THEN format(', as \"recovery_min_apply_delay\" is %s', current_setting('recovery_min_apply_delay')) END"
 					  " FROM pg_wal_lsn_diff(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) d,"
 					  " pg_size_bytes(current_setting('wal_segment_size')) wal (size),"
 					  " pg_size_bytes(current_setting('max_wal_size')) max (size)"
-					  " WHERE d > 0");
-	if (nrows > 0 &&
+					  " WHERE d > 0") > 0 &&
 		(check_value_bool(0, 2) || check_value(0, 4) != NULL))
 	{
 		appendStringInfo(detail, " WAL that it has received and not replayed: %s%s. A promotion replays it first, and the mark in it counts.",
@@ -212,12 +215,12 @@ void
 check_standby_mark(CheckState *state)
 {
 	StringInfoData detail;
-	bool		is_ahead;
-	bool		is_much;
+	const char *status;
 
 	initStringInfo(&detail);
 	appendStringInfoString(&detail, "This is a standby, which draws no IDs.");
-	is_ahead = describe_mark(state, &detail);
-	is_much = describe_replay(&detail);
-	check_row(state, is_ahead || is_much ? "warning" : "ok", detail.data);
+	status = describe_mark(state, &detail);
+	if (describe_replay(&detail))
+		status = "warning";
+	check_row(state, status, detail.data);
 }

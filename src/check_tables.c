@@ -26,7 +26,6 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "access/transam.h"
-#include "access/xlog.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
@@ -56,12 +55,17 @@
 #define MAX_FINDINGS 20
 #define MAX_NAMES 10
 
-/* What the checks of all columns make. */
+/*
+ * What the checks of all columns make.  IDs of other nodes are right where
+ * rows come from other servers or the number was changed, and are not drawn
+ * here: nobody has to act on them.
+ */
 typedef struct Findings
 {
 	List	   *errors;			/* details */
 	List	   *warnings;
 	List	   *skipped;		/* columns, with the reason */
+	List	   *others;			/* columns, with the other nodes of their IDs */
 	int			ncolumns;
 } Findings;
 
@@ -73,7 +77,6 @@ typedef struct Holder
 	AttrNumber	attnum;
 	char	   *skip;			/* why it is not looked at, or NULL */
 	Oid			index;
-	bool		subscribed;		/* rows come by logical replication */
 } Holder;
 
 /* A column that draws IDs by default. */
@@ -92,7 +95,6 @@ typedef struct Column
 	/* the largest IDs that there are, descending */
 	int64		ids[SAMPLE];
 	int			nids;
-	bool		subscribed;		/* one of the holders is */
 } Column;
 
 static char *
@@ -111,7 +113,7 @@ function_name(CheckState *state, const char *name)
 static void
 skip(Findings *findings, const char *name, const char *reason)
 {
-	findings->skipped = lappend(findings->skipped, psprintf("%s (%s)", name, reason));
+	findings->skipped = lappend(findings->skipped, makeString(psprintf("%s (%s)", name, reason)));
 }
 
 /*
@@ -142,7 +144,7 @@ join(List *names)
 	initStringInfo(&buf);
 	for (int i = 0; i < Min(n, MAX_NAMES); i++)
 		appendStringInfo(&buf, "%s%s", i > 0 ? ", " : "",
-						 (char *) list_nth(names, i));
+						 strVal(list_nth(names, i)));
 	if (n > MAX_NAMES)
 		appendStringInfo(&buf, " and %d more", n - MAX_NAMES);
 	return buf.data;
@@ -208,8 +210,7 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 								 "   WHEN NOT (has_schema_privilege(n.oid, 'USAGE')"
 								 "    AND has_column_privilege(c.oid, a.attnum, 'SELECT')) THEN 'permission denied'"
 								 "   WHEN row_security_active(c.oid) THEN 'row-level security'"
-								 "   WHEN x.indexrelid IS NULL THEN 'no index begins with it' END,"
-								 "  EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = c.oid)"
+								 "   WHEN x.indexrelid IS NULL THEN 'no index begins with it' END"
 								 " FROM tree t"
 								 " JOIN pg_class c ON c.oid = t.rel JOIN pg_namespace n ON n.oid = c.relnamespace"
 								 " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = t.attname AND NOT a.attisdropped"
@@ -252,7 +253,6 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 		holder->attnum = (AttrNumber) atoi(check_value(i, 9));
 		holder->index = check_value_oid(i, 10);
 		holder->skip = check_value(i, 11);
-		holder->subscribed = check_value_bool(i, 12);
 	}
 	return ncolumns;
 }
@@ -402,7 +402,6 @@ judge(CheckState *state, Column *column)
 	int64		above = -1;		/* IDs, each the first of its kind */
 	int64		future = -1;
 	List	   *nodes = NIL;
-	uint64		last_node = own;
 
 	for (int i = 0; i < column->nids; i++)
 	{
@@ -427,19 +426,9 @@ judge(CheckState *state, Column *column)
 			future = id;
 
 		/* numbers from before a conversion are of no node */
-		if (has_number && node != own && node != last_node &&
+		if (has_number && node != own &&
 			time >= USECS_PER_HOUR / snowflake_layout.unit_us)
-		{
-			char	   *name = psprintf(UINT64_FORMAT, node);
-			bool		known = false;
-			ListCell   *lc;
-
-			foreach(lc, nodes)
-				known = known || strcmp(lfirst(lc), name) == 0;
-			if (!known)
-				nodes = lappend(nodes, name);
-			last_node = node;
-		}
+			nodes = list_append_unique(nodes, makeString(psprintf(UINT64_FORMAT, node)));
 	}
 
 	if (above >= 0)
@@ -455,9 +444,9 @@ judge(CheckState *state, Column *column)
 											(int64) time > latest ?
 											" Then no ID can be drawn before that time; if the row is a mistake, delete it instead." : ""));
 	}
-	if (stranger != 0)
+	if (stranger > 0)			/* what is negative can be no ID */
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". Normal for numbers from before snowflake_convert(). If IDs were drawn with another layout, %s(id, layout, epoch) reads them.",
+									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". If IDs were drawn with another layout, %s(id, layout, epoch) reads them.",
 											  column->name, snowflake_layout_text, stranger,
 											  function_name(state, "snowflake_parse")));
 	if (future >= 0)
@@ -467,16 +456,9 @@ judge(CheckState *state, Column *column)
 											  layout_unpack(&snowflake_layout, future, FIELD_NODE),
 											  show_unit(layout_unpack(&snowflake_layout, future, FIELD_TIME)),
 											  clock_name(), clock_show(now)));
-	if (nodes != NIL && !column->subscribed && !RecoveryInProgress())
-		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s of node%s %s; this server is node " UINT64_FORMAT ". Normal for rows from other servers, and from before a change of \"snowflake.node_id\" or snowflake_convert(). If IDs were drawn with another layout or epoch, %s(id, layout, epoch) reads them.",
-											  column->nids == 1 ?
-											  psprintf("The last ID of %s is", column->name) :
-											  psprintf("Some of the last %d IDs of %s are",
-													   column->nids, column->name),
-											  list_length(nodes) == 1 ? "" : "s",
-											  join(nodes), own,
-											  function_name(state, "snowflake_parse")));
+	if (nodes != NIL)
+		findings->others = lappend(findings->others,
+								   makeString(psprintf("%s (%s)", column->name, join(nodes))));
 }
 
 /*
@@ -533,7 +515,6 @@ check_column(CheckState *state, void *arg)
 	{
 		Holder	   *holder = &column->holders[i];
 
-		column->subscribed = column->subscribed || holder->subscribed;
 		if (holder->skip == NULL)
 			look_at(column, holder);
 		else if (strcmp(holder->skip, "none") != 0)
@@ -576,17 +557,17 @@ check_tables(CheckState *state)
 		check_row(state, i < nerrors ? "error" : "warning",
 				  list_nth(findings.errors, i));
 	if (n > MAX_FINDINGS)
-		check_row(state, nerrors > MAX_FINDINGS ? "error" : "warning",
-				  n == MAX_FINDINGS + 1 ?
-				  "There is one more finding. It is shown when those above are mended." :
-				  psprintf("There are %d more findings. They are shown when those above are mended.",
-						   n - MAX_FINDINGS));
+		check_say(state, nerrors > MAX_FINDINGS ? "error" : "warning",
+				  "More findings, which are shown when those above are mended: %d.", n - MAX_FINDINGS);
 
 	check_row(state, "ok",
 			  findings.ncolumns == 0 ?
 			  "No bigint column of this database draws snowflake IDs by default." :
-			  psprintf("Columns of this database that draw snowflake IDs by default: %d. The last %d IDs of each were looked at.%s%s%s",
+			  psprintf("Columns of this database that draw snowflake IDs by default: %d. The last %d IDs of each were looked at.%s%s%s%s",
 					   findings.ncolumns, SAMPLE,
+					   findings.others == NIL ? "" :
+					   psprintf(" IDs of other nodes than this one, %d: %s.",
+								lease_node(), join(findings.others)),
 					   findings.skipped == NIL ? "" : " Not looked at: ",
 					   findings.skipped == NIL ? "" : join(findings.skipped),
 					   findings.skipped == NIL ? "" : "."));

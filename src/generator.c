@@ -328,9 +328,8 @@ unit_of(TimestampTz now)
 						   clock_name(),
 						   clock_show(now),
 						   clock_show(snowflake_epoch)),
-				 clock_can_step() ?
-				 errhint("Set the server's clock. If it is right, set \"snowflake.epoch\" to an instant that is past, and restart the server.") :
-				 errhint("Set the server's clock, or \"snowflake.epoch\" to an instant that is past, and restart the server.")));
+				 errhint("Set the server's clock%s. If it is right, set \"snowflake.epoch\" to an instant that is past, and restart the server.",
+						 clock_can_step() ? "" : " and restart the server")));
 	if ((uint64) unit > MAX_TIME)
 		report_end(now);
 
@@ -604,11 +603,8 @@ wait_detail(uint64 time, TimestampTz now)
 static const char *
 wait_hint(WaitKind why)
 {
-	if (why == WAIT_UNIT)
-		return "Draw fewer IDs at a time, or use a layout with more sequence or worker bits.";
-	if (clock_can_step())
-		return "Set the server's clock, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of the clock.";
-	return "Set the server's clock and restart the server, wait until the time has come, or raise \"snowflake.max_drift\" to go on ahead of the clock.";
+	return why == WAIT_CLOCK ? mark_behind_hint() :
+		"Draw fewer IDs at a time. A new server can have a layout with more sequence or worker bits.";
 }
 
 /*

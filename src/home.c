@@ -315,7 +315,7 @@ snowflake_home_discard(PG_FUNCTION_ARGS)
 						RelationGetRelationName(trigdata->tg_relation)),
 				 errdetail("The table is needed to keep this server's snowflake IDs and numbers unique."),
 				 is_applying() ?
-				 errhint("Let the subscription skip this transaction, with ALTER SUBSCRIPTION ... SKIP.") : 0));
+				 errhint("Let the publisher send these tables no more. ALTER SUBSCRIPTION ... SKIP leaves out this transaction, with all other changes in it.") : 0));
 
 	if (is_applying())
 		return PointerGetDatum(NULL);

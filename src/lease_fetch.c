@@ -213,7 +213,7 @@ check_skew(void)
 static bool
 compare_with_seen(RegistryLink *link, const PGresult *answer)
 {
-	const char *hint = "If the registry that was used before is gone for good, and no server uses it, call snowflake_forget_registry() on this server. Else two registries give out the same numbers.";
+	const char *hint = "If the registry that was used before is gone for good, and no server uses it, close this one, as docs/registry.md says under \"Backups\", and then call snowflake_forget_registry() on this server. Else two servers may get one number.";
 	char	   *timeline = text_value(answer, COL_TIMELINE);
 	int64		changes = int_value(answer, COL_CHANGES);
 	RegistrySeen seen;

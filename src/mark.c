@@ -245,6 +245,20 @@ mark_issued_until(void)
 	return ts;
 }
 
+/*
+ * A promoted server may lack the last WAL, and so the mark of IDs that clients
+ * have: only a right clock, or who knows these IDs, keeps them from coming again.
+ */
+char *
+mark_behind_hint(void)
+{
+	return psprintf("Set the server's clock%s%s",
+					clock_can_step() ? "" : " and restart the server",
+					pg_atomic_read_u32(&shared->mark.confirmed_before) != 0 ?
+					", or call snowflake_advance() with the largest ID that clients have seen. This server was promoted, which is not confirmed: to wait, or to raise \"snowflake.max_drift\", repeats IDs that were lost with the server that it comes from." :
+					". If it is right, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of it.");
+}
+
 bool
 mark_is_home(Oid database)
 {

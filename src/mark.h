@@ -85,6 +85,9 @@ extern TimestampTz mark_issued_until(void);
  */
 extern bool mark_last_unit(uint64 *unit);
 
+/* What to do where the clock is too far behind that: a HINT. */
+extern char *mark_behind_hint(void);
+
 /*
  * The time unit of a mark: the first that does not begin before it (ceil), or
  * the last that does not begin after it.

@@ -128,6 +128,9 @@ executor_start_hook(QueryDesc *queryDesc, int eflags)
 		standard_ExecutorStart(queryDesc, eflags);
 }
 
+#define DROP_HOME_HINT \
+	"If this server is to draw more IDs, first move the mark to another database, as docs/operations.md says under \"The home database\". If not, first remove \"snowflake\" from \"shared_preload_libraries\" and restart the server."
+
 /*
  * The durable mark must not get lost: not with its extension, and not with
  * its database.  (The extension "snowflake" may be dropped anywhere.)
@@ -145,13 +148,13 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, voi
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot drop database \"%s\": it holds the durable mark of this server's snowflake IDs",
 						snowflake_database),
-				 errhint("Remove \"snowflake\" from \"shared_preload_libraries\" and restart the server first.")));
+				 errhint(DROP_HOME_HINT)));
 	if (classId == ExtensionRelationId && mark_is_home(MyDatabaseId) &&
 		objectId == get_extension_oid(HOME_EXTENSION, true))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot drop extension \"" HOME_EXTENSION "\": it holds the durable mark of this server's snowflake IDs"),
-				 errhint("Remove \"snowflake\" from \"shared_preload_libraries\" and restart the server first.")));
+				 errhint(DROP_HOME_HINT)));
 }
 
 /*

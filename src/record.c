@@ -213,6 +213,9 @@ record_check(bool has_home, int64 mark_us, bool accept, bool has_floor)
 	}
 
 	shared->mark.mark_found = true;
+
+	/* before anyone may draw; the services look again */
+	pg_atomic_write_u32(&shared->mark.confirmed_before, confirmed_before(&row));
 	if (row.epoch == snowflake_epoch &&
 		layout_parse(row.layout, &layout, &error) &&
 		layout_equal(&layout, &snowflake_layout))

@@ -246,7 +246,7 @@ find_schema(bool create)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("extension \"" SEGMENT_EXTENSION "\" in the home database does not belong to a superuser"),
-				 errhint("Drop it, and let the background worker create it.")));
+				 errhint("If it has tags, they are those of a registry: name that database in \"snowflake.registry\". If it has none, drop it, and the background worker creates it.")));
 	return psprintf("%s.", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
 }
 

@@ -64,10 +64,17 @@ record_due(void)
 	return record_is_due() ? 0 : PG_INT64_MAX;
 }
 
+/* For snowflake_check(). */
+static void
+record_failed(void)
+{
+	pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_FAILED);
+}
+
 static Service services[] = {
 	{backfill_due, backfill_serve, backfill_abandon, 1, true, LOG_OF_BACKFILL},
 	{segment_due_at_home, segment_serve_at_home, NULL, 0, false, LOG_OF_SEGMENT},
-	{record_due, record_serve, NULL, 10, false, LOG_OF_RECORD}
+	{record_due, record_serve, record_failed, 10, false, LOG_OF_RECORD}
 };
 
 /* What is asked of the registry. */

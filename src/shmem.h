@@ -152,6 +152,7 @@ typedef struct Worker
 /* Bits of Mark.to_record. */
 #define RECORD_LOOK		1
 #define RECORD_CONFIRM	2
+#define RECORD_FAILED	4
 
 /*
  * The durable mark as the processes of the server know it; see mark.c.  What
@@ -217,15 +218,15 @@ typedef struct Mark
 	/*
 	 * What the services are to do about what is recorded, RECORD_* above: to
 	 * look at it, set by the mark writer when it has read the mark and what
-	 * it wrote is committed; to confirm the node number, set by anyone.
-	 * Cleared by the services when they have done it.
+	 * it wrote is committed; to confirm the node number, set by anyone; that
+	 * they failed to, set by them.  Cleared when they have done it.
 	 */
 	pg_atomic_uint32 to_record;
 
 	/*
 	 * The timeline on which the node number was last confirmed, where this
-	 * server was promoted since and draws with it; else 0.  Written by the
-	 * services once what is recorded is committed; read by anyone.
+	 * server was promoted since and draws with it; else 0.  Written by the mark
+	 * writer before the limit, later by the services; read by anyone.
 	 */
 	pg_atomic_uint32 confirmed_before;
 

@@ -13,6 +13,7 @@ use SnowflakeTest;
 # places for the two background workers, and for no other
 my $primary = snowflake_node('primary', <<'CONF', allows_streaming => 1);
 max_worker_processes = 2
+max_prepared_transactions = 1
 max_logical_replication_workers = 0
 CONF
 $primary->safe_psql('postgres',
@@ -58,11 +59,13 @@ is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'node_id');
 is(check('worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'worker');
 like(check('mark'), qr/^ok\|$mark$/, 'mark');
 like(check('mark', role => 'nobody'), qr/^ok\|$mark$/, 'mark, as it is seen by others');
-is(check('mark', dbname => 'app'), 'ok|This is a standby, which draws no IDs. It receives the durable mark of its primary, which snowflake_check() compares with the clock in database "postgres".',
-	'mark, in another database');
-is(check('drift'), 'ok|This is a standby, which draws no IDs. What it would draw after a promotion is said by the check "mark".', 'drift');
+is(check('mark', dbname => 'app'), 'unknown|This is a standby, which draws no IDs. Whether it could draw IDs after a promotion is not known here: run snowflake_check() in database "postgres", which has the durable mark of its primary.',
+	'mark, in another database, which does not have it');
+is(check('drift'), 'ok|This is a standby, which draws no IDs. What it would draw after a promotion is said by the checks "clock" and "mark".', 'drift');
 is($standby->safe_psql('postgres', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status <> 'ok' AND "check" <> 'time_sync')),
 	'', 'in any of its checks');
+is($standby->safe_psql('app', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status NOT IN ('ok', 'unknown') AND "check" <> 'time_sync')),
+	'', 'nor in another database');
 
 # with WAL that is not replayed
 $standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
@@ -97,7 +100,7 @@ is(check('node_id'), 'warning|This standby is node 2, and its primary has drawn 
 is(check('node_id', dbname => 'app', role => 'nobody'), check('node_id'), 'which is seen in other databases');
 restart_with("snowflake.node_id = 1\nmax_logical_replication_workers = 4");
 is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'the same number');
-is(check('worker'), 'error|"max_worker_processes" is 2, which leaves no place for the two background workers of snowflake. Raise it by 2 and restart the server.',
+is(check('worker'), 'error|"max_worker_processes" is 2, which leaves no place for the two background workers of snowflake. Raise it by 2, on standbys first, and restart the server.',
 	'without a place for a background worker');
 restart_with('max_logical_replication_workers = 0');
 is(check('worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'with places for both');
@@ -119,7 +122,7 @@ $session->quit;
 my $promoted = sub {
 	my ($before) = @_;
 
-	return sprintf 'warning|This server was promoted, and goes on with the IDs of the server that it comes from. It is on timeline %d, and that no other server draws the same IDs was last confirmed on timeline %d. If the server that it comes from still runs, or another copy of it, IDs come twice. Make sure that no such server draws IDs, or that it has another number. Then call snowflake_confirm_node().',
+	return sprintf 'warning|This server was promoted, and goes on with the IDs of the server that it comes from. It is on timeline %d, and that no other server draws the same IDs was last confirmed on timeline %d. If the server that it comes from still runs, or another copy of it, IDs come twice. Make sure that no such server draws IDs, or that it has another number, and that this server\'s clock is right. Then call snowflake_confirm_node().',
 	  $before + 1, $before;
 };
 my $said = qr/LOG: .*this server was promoted, and goes on with the snowflake IDs of the server that it comes from/;
@@ -157,7 +160,31 @@ $standby->restart;
 $offset = $standby->wait_for_log($said, $offset);
 is(check('node_id'), $promoted->(1), 'nor after a restart');
 
-$standby->safe_psql('postgres', $confirm);
+# it is known before any ID is drawn, also where nothing can be recorded
+$standby->safe_psql('postgres', "ALTER DATABASE postgres RESET snowflake.recorded; BEGIN; LOCK pg_db_role_setting IN EXCLUSIVE MODE; PREPARE TRANSACTION 'held'");
+$standby->restart;
+$standby->poll_query_until('postgres', 'SELECT can_draw FROM snowflake_can_draw()') or fail('it does not draw');
+is(check('node_id'), $promoted->(1), 'nor where the services cannot record it');
+$standby->safe_psql('postgres', "ROLLBACK PREPARED 'held'");
+
+# With the clock behind the mark that came along, a wait would end in IDs that the
+# old primary drew later and this server knows nothing of.
+my $lost = q(Set the server's clock, or call snowflake_advance() with the largest ID that clients have seen. This server was promoted, which is not confirmed: to wait, or to raise "snowflake.max_drift", repeats IDs that were lost with the server that it comes from.);
+my $nothing_lost = q(Set the server's clock. If it is right, wait until it has caught up, or raise "snowflake.max_drift" to go on ahead of it.);
+$standby->safe_psql('postgres', "SELECT snowflake_advance(snowflake_compose(clock_timestamp() + interval '1 h', 1, 0, 0))");
+foreach my $case ([ 'not confirmed', $lost ], [ 'confirmed', $nothing_lost ])
+{
+	my ($name, $hint) = @$case;
+
+	$standby->safe_psql('postgres', $confirm) if $name eq 'confirmed';
+	$error = error_on_standby('SET snowflake.max_wait = 0; SELECT snowflake_nextval()');
+	is("$error->{sqlstate}: $error->{message}", '55P03: cannot generate a snowflake ID: the clock is behind the last ID', "$name, with the clock behind");
+	is($error->{hint}, $hint, "$name: the HINT");
+	like(check('drift'), qr/^error\|IDs were issued, [^\n]* allows 1000 ms\. \Q$hint\E$/, "$name: drift");
+}
+$standby->append_conf('postgresql.conf', "snowflake.max_drift = '2h'");
+$standby->reload;
+
 is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'confirmed');
 is($standby->safe_psql('postgres', 'SELECT timeline FROM snowflake_home.recorded'), '2', 'and recorded');
 $standby->restart;

@@ -115,7 +115,7 @@ foreach my $i (0 .. $#all)
 	is("$error->{sqlstate}: $error->{message}",
 		'55P03: cannot generate a snowflake ID: the clock is behind the last ID', "backend $i draws nothing");
 	like($error->{detail}, qr/The clock shows .* The latest ID is of .*, which is \d+ ms ahead; "snowflake.max_drift" allows 600000 ms\. Waited for "snowflake.max_wait", 0 ms\./, 'which names both settings');
-	like($error->{hint}, qr/^Set the server's clock, wait until it has caught up, or raise "snowflake.max_drift"/, 'and what to do');
+	like($error->{hint}, qr/^Set the server's clock\. If it is right, wait until it has caught up, or raise "snowflake.max_drift"/, 'and what to do');
 }
 is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"check\" = 'drift'"), 'error', 'the doctor says so');
 # nor where an ID max_drift below the latest would be near enough

@@ -283,7 +283,7 @@ set_configuration($node, 'snowflake.max_wait', '10min');
 	cmp_ok(abs(ms_ahead($error) - $hour * 1000),
 		'<', 100_000, 'which is an hour');
 	is( $error->{hint},
-		q{Set the server's clock, wait until it has caught up, or raise "snowflake.max_drift" to go on ahead of the clock.},
+		q{Set the server's clock. If it is right, wait until it has caught up, or raise "snowflake.max_drift" to go on ahead of it.},
 		'and what to do');
 	cmp_ok($waited, '>=', 0.3, 'after max_wait');
 	note sprintf 'the error came after %.0f ms', $waited * 1000;
@@ -630,7 +630,7 @@ SQL
 		'which says what is wrong');
 	is(ms_ahead($error), 101, 'and how far');
 	is( $error->{hint},
-		'Draw fewer IDs at a time, or use a layout with more sequence or worker bits.',
+		'Draw fewer IDs at a time. A new server can have a layout with more sequence or worker bits.',
 		'and what to do');
 
 	# With no drift, each millisecond is waited for.

@@ -615,7 +615,7 @@ SELECT extract(epoch FROM timestamptz '$next') * 1000000 = $mark,
 SQL
 		't|t|t', 'which are those of the mark and of the clock');
 	is( $error->{hint},
-		q{Set the server's clock, wait until it has caught up, or raise "snowflake.max_drift" to go on ahead of the clock.},
+		q{Set the server's clock. If it is right, wait until it has caught up, or raise "snowflake.max_drift" to go on ahead of it.},
 		'and the ways out');
 
 	my @ids;

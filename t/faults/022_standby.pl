@@ -399,37 +399,39 @@ sub test_one_after_the_other
 	return;
 }
 
-# (3) Asynchronous and lagging, three of them: of one the replay is paused, two
+# (3) Asynchronous and lagging, four of them: of one the replay is paused, three
 # lose the primary at a moment.  It draws on, renews its mark, and is killed.
 #
 # What a standby has received counts, replayed or not, as it replays that
 # before it is promoted.  So of the first, all IDs are asserted.  Of the other
-# two, with the clock anywhere: all that were drawn before the moment, and
+# three, with the clock anywhere: all that were drawn before the moment, and
 # those of all rows that are there.  IDs drawn after it, of which the standby
 # knows nothing, it can draw again as soon as its clock allows times that the
-# old primary has used, unless the clock is right: so of the second nothing is
-# asserted about these, and of the third, that goes on with the clock right,
-# everything.
+# old primary has used, unless the clock is right: so of the second some do come
+# again, as its clock allows; and of the others everything is asserted, as they do
+# what the HINT says: the third sets its clock, and the fourth has the largest ID
+# that a client has seen given up.
 sub test_lagging
 {
 	my $primary = new_primary('lag');
 	my ($paused, $paused_session) = new_standby($primary, 'paused', -$hour);
 	my ($behind, $behind_session) = new_standby($primary, 'behind', -$hour);
 	my ($right, $right_session) = new_standby($primary, 'right', -$hour);
-	my %ledger = map { $_ => new_ledger() } qw(paused behind right);
+	my ($told, $told_session) = new_standby($primary, 'told', -$hour);
+	my %ledger = map { $_ => new_ledger() } qw(paused behind right told);
 
 	my $before = start_draw($primary, sessions => 4);
 	my $rows = start_draw($primary, sessions => 4, sql => $insert);
 	wait_drawn($before, 3000);
 	wait_drawn($rows, 100);
 	stop_draw($before);
-	$primary->wait_for_catchup($_, 'flush') foreach $paused, $behind, $right;
+	$primary->wait_for_catchup($_, 'flush') foreach $paused, $behind, $right, $told;
 
 	$paused->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
 	$paused->poll_query_until('postgres',
 		"SELECT pg_get_wal_replay_pause_state() = 'paused'")
 	  or die 'the replay is not paused';
-	disconnect($primary, $behind, $right);
+	disconnect($primary, $behind, $right, $told);
 	my $moment = time();
 
 	# several renewals later
@@ -477,8 +479,7 @@ sub test_lagging
 
 	my %lost = map { $_ => 1 } @lost;
 	my $again = grep { $lost{$_} } rows($behind);
-	note "$name: of " . @lost . " IDs that the standby knew nothing of, "
-	  . "$again came again as IDs of rows, as this clock allows";
+	cmp_ok($again, '>', 0, "$name: of " . @lost . ' IDs that the standby knew nothing of, some came again as IDs of rows, as this clock allows');
 	$behind_session->quit;
 	$behind->stop;
 
@@ -492,7 +493,22 @@ sub test_lagging
 	$right_session->quit;
 	$right->stop;
 
-	foreach my $standby (qw(paused behind right))
+	# the fourth: all, as what was lost is given up, whatever the clock does then
+	$name = 'lagging, told';
+	$ledger{told}->add($_) foreach $before, $after, $rows;
+	$told->promote;
+	issues_nothing($told, $told_session, $ledger{told}, $name);
+	like(session_error($told_session, 'SELECT snowflake_nextval()')->{hint},
+		qr/or call snowflake_advance\(\) with the largest ID that clients have seen\. This server was promoted, .* repeats IDs that were lost/,
+		"$name: the HINT");
+	my ($largest) = sort { $b <=> $a } map { received($_) } $before, $after, $rows;
+	$told->safe_psql('postgres', "SET client_min_messages = error; SELECT snowflake_advance($largest)");
+	set_clock($told, $moment - time());
+	flows_ahead_of_clock($told, $told_session, $ledger{told}, $name);
+	$told_session->quit;
+	$told->stop;
+
+	foreach my $standby (qw(paused behind right told))
 	{
 		is($ledger{$standby}->duplicates, 0, "$standby: no ID came twice");
 		cmp_ok($ledger{$standby}->disorder,

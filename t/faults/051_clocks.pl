@@ -193,8 +193,8 @@ CONF
 		my (undef, $error) = draw_one($session);
 		like($error->{detail}, qr/^The ${\clock_name($clock)} shows/,
 			"$name: which names the clock");
-		like($error->{hint}, $system ? qr/^Set the server's clock, wait until it has caught up, or/
-			: qr/^Set the server's clock and restart the server, wait until the time has come, or/,
+		like($error->{hint}, $system ? qr/^Set the server's clock\. If it is right, wait until it has caught up, or/
+			: qr/^Set the server's clock and restart the server\. If it is right, wait until it has caught up, or/,
 			'and what to do');
 
 		set_clock($node, $base);
@@ -277,7 +277,7 @@ $tests{epoch} = sub {
 			"$clock, started before the epoch: an error");
 		like($error->{detail}, qr/^The monotonic clock shows 2019-12-31 23:\S+\+00, "snowflake\.epoch" is/,
 			'which says so');
-		is($error->{hint}, q{Set the server's clock, or "snowflake.epoch" to an instant that is past, and restart the server.},
+		is($error->{hint}, q{Set the server's clock and restart the server. If it is right, set "snowflake.epoch" to an instant that is past, and restart the server.},
 			'and what to do');
 		set_clock($node, 0);
 		($id, $error) = draw_one($session);
