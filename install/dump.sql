@@ -37,7 +37,7 @@ COMMENT ON FUNCTION snowflake_catalog.restore_mark() IS
 REVOKE ALL ON FUNCTION snowflake_catalog.restore_mark() FROM PUBLIC;
 
 -- What the first one leaves, as there is no mark writer.  It is kept as settings of the database
--- until there is, see src/record.c and src/backfill.c.  Layout and epoch may still be set then.
+-- until there is.  Layout and epoch may still be set then.
 CREATE FUNCTION snowflake_catalog.keep_mark()
 RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
