@@ -109,8 +109,8 @@ check_layout(CheckState *state)
 												  clock_show(snowflake_epoch))));
 	}
 	else if (strcmp(database, snowflake_database) != 0)
-		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run %s and call snowflake_advance() with the largest ID there is.",
-				  database, snowflake_database, database, reset_recorded(database, NULL));
+		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. Or move the mark, as docs/operations.md says under \"Move the mark\".",
+				  database, snowflake_database, database);
 	else
 	{
 		char	   *layout_text = check_value(0, 3);
@@ -205,7 +205,7 @@ check_home(CheckState *state)
 
 	found = names(SUBSCRIPTIONS("S"), segments);
 	if (found != NULL)
-		check_say(state, "warning", "A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and fails to synchronize it, with an error each time: %s. The mark is this server's alone. Let a database without other tables be the home database of the publisher, \"snowflake.database\".",
+		check_say(state, "warning", "A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and fails to synchronize it, with an error each time: %s. The mark is this server's alone. Let a database without other tables be the home database of the publisher, as docs/operations.md says under \"Move the mark\".",
 				  found);
 	if (state->nrows > 0)
 		return;
