@@ -579,7 +579,8 @@ BEGIN
         refusal := format('all %s node numbers are taken', taken);
         refusal_detail := @extschema@.snowflake_nodes_holders(at, ask, false);
         refusal_hint := 'Wait until a lease has run out. If a server is stopped for good, end its '
-            'lease with snowflake_release_node(node, issued_until) in the registry.';
+            'lease in the registry: snowflake_release_node(node, issued_until), with the value of '
+            '"snowflake.issued_until" on that server.';
         RETURN;
     END IF;
 

@@ -303,7 +303,7 @@ backfill_draw(uint64 unit)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot backfill snowflake IDs with a node number from a registry"),
 					 errdetail("Another server may have had the number at that time, and have backfilled with it."),
-					 errhint("Set \"snowflake.node_id\", or put IDs together with snowflake_id().")));
+					 errhint("Put IDs together with snowflake_id(), or backfill on a server whose \"snowflake.node_id\" no other server has or can lease.")));
 		if (settings_backfill_worker() == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

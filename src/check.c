@@ -537,7 +537,7 @@ check_segments(CheckState *state)
 	else if (error[0] != '\0')
 		check_row(state, "warning", text_shown(utf8_to_server(error)));
 	if (segment_is_apart())
-		check_row(state, "warning", "This database shares rows with other servers, by Citus or a subscription, and \"snowflake.registry\" is not set: tags of the same name on other servers give out the same numbers. Set it on all of them, and create the tags there.");
+		check_row(state, "warning", "This database shares rows with other servers, by Citus or a subscription, and \"snowflake.registry\" is not set: tags of the same name on other servers give out the same numbers. Set it on all of them, and create the tags there, with a start above the numbers in use.");
 	if (is_nearly_all(ntags, shared->nsegments))
 		check_say(state, "warning", "Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",
 				  ntags, shared->nsegments);

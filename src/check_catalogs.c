@@ -73,8 +73,8 @@ check_layout(CheckState *state)
 	char	   *database = has_pointer ? check_value(0, 1) : NULL;
 
 	if (is_own && !is_home)
-		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. To begin anew in another database, run ALTER DATABASE %s SET snowflake.recorded = 'moved' and call snowflake_advance() with the largest ID that this server has drawn.",
-				  database, snowflake_database, database, quote_identifier(database));
+		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. Or move the mark, as docs/operations.md says under \"Move the mark\".",
+				  database, snowflake_database, database);
 	else if (is_own)
 	{
 		char	   *layout_text = check_value(0, 4);
@@ -171,7 +171,7 @@ check_home(CheckState *state)
 
 	found = names(SUBSCRIPTIONS("S"), segments);
 	if (found != NULL)
-		check_say(state, "warning", "A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and fails to synchronize it, with an error each time: %s. The mark is this server's alone. Let a database without other tables be the home database of the publisher, \"snowflake.database\".",
+		check_say(state, "warning", "A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and fails to synchronize it, with an error each time: %s. The mark is this server's alone. Let a database without other tables be the home database of the publisher, as docs/operations.md says under \"Move the mark\".",
 				  found);
 	if (state->nrows > 0)
 		return;

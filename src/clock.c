@@ -206,9 +206,9 @@ lifetime_hint(void)
 	int			spare = LAYOUT_MAX_BITS - snowflake_layout.total_bits;
 
 	if (spare > 0 && layout_sorts_by_time(&snowflake_layout))
-		return psprintf("Give the time field more bits, up to %d, restart the server and call snowflake_accept_layout(). Existing IDs keep their meaning, and new ones are larger.",
+		return psprintf("If the clock is right, give the time field more bits, up to %d, restart the server and call snowflake_accept_layout(). Existing IDs keep their meaning, and new ones are larger.",
 						snowflake_layout.bits[FIELD_TIME] + spare);
-	return pstrdup("Set a later \"snowflake.epoch\", with which the IDs begin anew, and a \"snowflake.node_id\" that no server has had, unless the new IDs go to tables without old ones. Then restart the server and call snowflake_accept_layout().");
+	return pstrdup("If the clock is right, set a later \"snowflake.epoch\", with which the IDs begin anew, and a \"snowflake.node_id\" that no server has had, unless the new IDs go to tables without old ones. Then restart the server and call snowflake_accept_layout().");
 }
 
 /*

@@ -309,7 +309,7 @@ report_end(TimestampTz now)
 					   lifetime_detail(),
 					   clock_name(),
 					   clock_show(now)),
-			 errhint("If the clock is right: %s", lifetime_hint())));
+			 errhint("%s", lifetime_hint())));
 }
 
 /*

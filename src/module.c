@@ -129,7 +129,7 @@ executor_start_hook(QueryDesc *queryDesc, int eflags)
 }
 
 #define DROP_HOME_HINT \
-	"If this server is to draw more IDs, first move the mark to another database, as docs/operations.md says under \"The home database\". If not, first remove \"snowflake\" from \"shared_preload_libraries\" and restart the server."
+	"If this server is to draw more IDs, first move the mark to another database, as docs/operations.md says under \"Move the mark\". If not, first remove \"snowflake\" from \"shared_preload_libraries\" and restart the server."
 
 /*
  * The durable mark must not get lost: not with its extension, and not with

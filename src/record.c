@@ -203,8 +203,8 @@ record_check(bool has_home, int64 mark_us, bool accept, bool has_floor)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("the durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\"",
 						database, snowflake_database),
-				 errhint("Set \"snowflake.database\" to \"%s\" and restart the server. To begin anew in another database, run ALTER DATABASE %s SET " POINTER " = 'moved' and call snowflake_advance() with the largest ID that this server has drawn.",
-						 database, quote_identifier(database))));
+				 errhint("Set \"snowflake.database\" to \"%s\" and restart the server. Or move the mark, as docs/operations.md says under \"Move the mark\".",
+						 database)));
 	if (!has_home || !read_row(&row))
 	{
 		if (!accept && (mark_us > 0 || !has_floor))

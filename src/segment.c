@@ -412,8 +412,8 @@ segment_report_missing(const char *utf8)
 			 errdetail("The registry does not have it.") :
 			 errdetail("The home database does not have it."),
 			 segment_is_apart() ?
-			 errhint("If other servers are to share its numbers, set \"snowflake.registry\" on all of them and create it there: without a registry, each server counts for itself.") :
-			 errhint("Create it with snowflake_segment_create().")));
+			 errhint("If other servers are to share its numbers, set \"snowflake.registry\" on all of them and create it there, with a start above the numbers in use: without a registry, each server counts for itself.") :
+			 errhint("Create it with snowflake_segment_create(). If it was there or elsewhere before, give it a start above the numbers in use.")));
 }
 
 bool

@@ -414,17 +414,18 @@ sub test_home
 	is($said, '', 'accepted: no warning');
 	flows('accepted with its mark');
 
-	# moved, as operations.md has it: nothing is drawn before the floor is known
+	# what another database says is of another server: nothing is drawn before the
+	# floor is known
 	ok(await_pointer($node), 'where it is can be seen');
-	$node->safe_psql('postgres', q(ALTER DATABASE "home of marks" SET snowflake.recorded = 'moved'));
+	$node->safe_psql('postgres', q(ALTER DATABASE "home of marks" SET snowflake.recorded = 'of another'));
 	$node->append_conf('postgresql.conf', "snowflake.database = 'app'");
 	$node->restart;
 	($error) = call($patient);
 	like($error->{detail}, qr/database "home of marks" says that it holds the durable mark of another server, and no mark is in database "app"/,
-		'moved: nothing is issued');
+		'of another server: nothing is issued');
 	$above = $node->safe_psql('postgres', "SELECT snowflake_compose(now() + interval '10 s', 1, 0, 0)");
-	is($node->safe_psql('postgres', "SET client_min_messages = error; SET snowflake.max_wait = '1min'; SELECT snowflake_advance($above) IS NOT NULL"), 't', 'moved: by snowflake_advance()');
-	is($node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() > $above"), 't', 'moved: the first ID is above');
+	is($node->safe_psql('postgres', "SET client_min_messages = error; SET snowflake.max_wait = '1min'; SELECT snowflake_advance($above) IS NOT NULL"), 't', 'of another server: snowflake_advance()');
+	is($node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() > $above"), 't', 'of another server: the first ID is above');
 	$node->append_conf('postgresql.conf', "snowflake.database = 'home of marks'");
 	$node->restart;
 

@@ -73,7 +73,7 @@ sub is_ended
 		$error->{detail},
 		qr/^$layout->{detail} The clock shows $clock\S+\+00\.$/,
 		'which says when');
-	is($error->{hint}, "If the clock is right: $layout->{hint}",
+	is($error->{hint}, $layout->{hint},
 		'and what to do');
 	return;
 }
@@ -104,9 +104,9 @@ sub outside
 }
 
 my $more_bits =
-  'Give the time field more bits, up to %d, restart the server and call snowflake_accept_layout(). Existing IDs keep their meaning, and new ones are larger.';
+  'If the clock is right, give the time field more bits, up to %d, restart the server and call snowflake_accept_layout(). Existing IDs keep their meaning, and new ones are larger.';
 my $new_epoch =
-  'Set a later "snowflake.epoch", with which the IDs begin anew, and a "snowflake.node_id" that no server has had, unless the new IDs go to tables without old ones. Then restart the server and call snowflake_accept_layout().';
+  'If the clock is right, set a later "snowflake.epoch", with which the IDs begin anew, and a "snowflake.node_id" that no server has had, unless the new IDs go to tables without old ones. Then restart the server and call snowflake_accept_layout().';
 
 # "ids" is how many a time unit has, "last" the last one of the node.  The short
 # ones have 2^16 units of 10 ms from 2080-01-01 00:00:00+00, 3471292800.  (Not in

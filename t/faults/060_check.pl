@@ -119,7 +119,7 @@ $node->safe_psql('postgres', "ALTER DATABASE postgres SET snowflake.recorded = $
 
 restart_with_conf($node, qq(snowflake.database = 'Other'\n));
 is( check($node, 'layout'),
-	'error|The durable mark of this server is in database "postgres", and "snowflake.database" is "Other". Set that to "postgres" and restart the server. To begin anew in another database, run ALTER DATABASE postgres SET snowflake.recorded = \'moved\' and call snowflake_advance() with the largest ID that this server has drawn.',
+	'error|The durable mark of this server is in database "postgres", and "snowflake.database" is "Other". Set that to "postgres" and restart the server. Or move the mark, as docs/operations.md says under "Move the mark".',
 	'another home database');
 
 #

@@ -680,7 +680,7 @@ CONF
 	my $error = stops($three, '55000', 'all taken', qr/^The registry gives no node number, as all 2 node numbers are taken: The holders are /);
 	my $seen = qr/last seen \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/;
 	like($error->{detail}, qr/: The holders are|The holders are \S+:@{[ $one->{node}->port ]} \(node 0, $seen\), \S+:@{[ $two->{node}->port ]} \(node 1, $seen\)\./, 'and by whom');
-	like($error->{hint}, qr/snowflake_release_node\(/, 'and the way out');
+	like($error->{hint}, qr/snowflake_release_node\(node, issued_until\), with the value of "snowflake\.issued_until" on that server\.$/, 'and the way out');
 	ok(wait_log($three, qr/WARNING:  could not lease a snowflake node number\n.*all 2 node numbers are taken/), 'so does the log');
 
 	# The first one sleeps past its deadline, with sessions that draw.
@@ -1040,6 +1040,7 @@ sub test_settings
 	# no number for the past
 	(undef, $error) = call($server, q(SELECT snowflake_backfill('2021-02-23')));
 	is("$error->{sqlstate}: $error->{message}", '0A000: cannot backfill snowflake IDs with a node number from a registry', 'no backfilling');
+	like($error->{hint}, qr/^Put IDs together with snowflake_id\(\), or backfill on a server whose "snowflake\.node_id" no other server has or can lease\.$/, 'nor with a configured number beside it');
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_convert('t', 'id', false) WHERE kind = 'error')), '0', 'a table is converted');
 	my $id = $node->safe_psql('postgres', "SET snowflake.max_wait = '30s'; INSERT INTO t DEFAULT VALUES RETURNING id");
 	push @{ $server->{ids} }, $id;
