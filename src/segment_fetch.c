@@ -385,12 +385,6 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
-	if (segments->is_closing)
-	{
-		LWLockRelease(segments->lock);
-		return;
-	}
-
 	/*
 	 * A registry that came to another place or was started again may have lost
 	 * its record of the last segments, and waits for reports of them.  If this

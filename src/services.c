@@ -29,7 +29,6 @@
 #include "record.h"
 #include "registry_link.h"
 #include "segment_fetch.h"
-#include "segment_keep.h"
 #include "segment_send.h"
 #include "settings.h"
 #include "waits.h"
@@ -217,13 +216,6 @@ remember_lease(int code, Datum arg)
 		lease_remember_at_exit();
 }
 
-static void
-keep_segments(int code, Datum arg)
-{
-	if (worker_ends_with_server())
-		segment_keep_at_exit();
-}
-
 void
 snowflake_services_main(Datum arg)
 {
@@ -252,7 +244,6 @@ snowflake_services_main(Datum arg)
 		{
 			worker_connect(me);
 			worker_clear_error(me);
-			before_shmem_exit(keep_segments, (Datum) 0);
 			before_shmem_exit(remember_lease, (Datum) 0);
 			is_connected = true;
 		}
