@@ -906,12 +906,11 @@ sub test_stops
 
 	# what it had is lost, and no more; others go on
 	command($a, q|create('rare')|);
-	take($b, 'rare', 1);
+	take($_, 'rare', 1) foreach $b, $a;
 	foreach my $stop (
 		sub { $a->{node}->stop('fast') }, sub { $a->{node}->stop('smart') },
 		sub { kill9_postmaster($a->{node}, all => 1) })
 	{
-		take($a, 'rare', 1);
 		my @held = wait_held($a, 'rare');
 		is(how_many(@held), 19, 'drawn once: 19 numbers are in memory');
 		$stop->();
