@@ -36,7 +36,10 @@
 #define POLL_MS		3000
 #define RETRY_MS	1000
 
-/* A segment that lasts less than the first makes the next one larger. */
+/*
+ * A segment that lasts less than the first makes the next one larger; one that
+ * lasts as long as the second, smaller.
+ */
 #define SHORT_LIFE_US	(15 * USECS_PER_MINUTE)
 #define LONG_LIFE_US	(30 * USECS_PER_MINUTE)
 #define MAX_LENGTH		1000000

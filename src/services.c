@@ -206,8 +206,7 @@ sleep_and_check(long timeout_ms)
 }
 
 /*
- * At the end of this process, and only when the server stops, too.  An error
- * here ends it at once, so what comes first is what matters more.
+ * At the end of this process, and only when the server stops, too.
  */
 static void
 remember_lease(int code, Datum arg)
