@@ -80,10 +80,10 @@ wanted_length(Segment *segment, TimestampTz now)
 	if (segment->fetches < 2)
 		return Max(segment->step, 1);
 	if (now - segment->fetched_at < SHORT_LIFE_US)
-		length = Max(Min(length * 2, MAX_LENGTH), segment->step);
+		length = Min(length * 2, MAX_LENGTH);
 	else if (now - segment->fetched_at >= LONG_LIFE_US)
-		length = Max(length / 2, segment->step);
-	return length;
+		length = length / 2;
+	return Max(length, segment->step);
 }
 
 static bool
