@@ -14,14 +14,14 @@ INSERT INTO source (name, draw) VALUES
 CREATE SEQUENCE cache_1;
 CREATE SEQUENCE cache_32 CACHE 32;
 CREATE SEQUENCE cache_1000 CACHE 1000;
-SELECT snowflake_segment_create('bench');
+SELECT snowflake_segment_create('bench', step => 1000);
 
 -- Let it begin at 1 again, as if it were new.
 CREATE PROCEDURE begin_again(name text) LANGUAGE plpgsql AS $$
 BEGIN
     IF name = 'segments' THEN
         PERFORM snowflake_segment_drop('bench', true);
-        PERFORM snowflake_segment_create('bench');
+        PERFORM snowflake_segment_create('bench', step => 1000);
     ELSIF name LIKE 'CACHE %' THEN
         EXECUTE format('ALTER SEQUENCE %s RESTART', lower(replace(name, ' ', '_')));
     END IF;

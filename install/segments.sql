@@ -21,7 +21,7 @@ REVOKE ALL ON FUNCTION snowflake_segment_nextval(text, integer) FROM PUBLIC;
 
 -- not undone by a rollback, and known to all servers of the registry
 CREATE FUNCTION snowflake_segment_create(
-    tag text, start bigint DEFAULT 1, step integer DEFAULT 1000, delta integer DEFAULT 1,
+    tag text, start bigint DEFAULT 1, step integer DEFAULT 10, delta integer DEFAULT 1,
     remainder integer DEFAULT 0, max_value bigint DEFAULT 9223372036854775807,
     description text DEFAULT NULL)
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_create'

@@ -9,7 +9,8 @@
 --
 -- The fence that keeps two servers from the same numbers is max_id of a tag,
 -- the highest number given to any server: it only grows, and a server uses a
--- segment only once the commit that raised it was confirmed.
+-- segment only once the commit that raised it was confirmed.  What it has not used
+-- when it stops is given to nobody.
 --
 -- A registry that was restored, promoted, or started again may know less than it
 -- once did: then max_id may be too low.  But the servers know what they were
@@ -25,8 +26,7 @@
 --            is known here: until all servers that may have numbers that are not
 --            known here have reported them, or give out none any more
 --
--- While guarded or closed, reports raise max_id, and nothing is given out.  What
--- servers had kept is gone once it has closed: others may have been given it.
+-- While guarded or closed, reports raise max_id, and nothing is given out.
 --
 -- The functions that are called from outside are SECURITY DEFINER, so that a
 -- role which may call them needs no rights to the tables, and they alone look at
@@ -44,8 +44,8 @@
 --
 -- Locks are taken in this order: the row of snowflake_segment_place, if it is to
 -- change; rows of tags, in the order of the tags, so that servers that ask for
--- the same tags wait for each other, and do not end in a deadlock; what was kept;
--- the row of the server.  A report without news locks nothing.
+-- the same tags wait for each other, and do not end in a deadlock; the row of the
+-- server.  A report without news locks nothing.
 --
 
 CREATE TABLE snowflake_segment_tag (
@@ -69,17 +69,6 @@ COMMENT ON TABLE snowflake_segment_tag IS
 'one row for each tag, also for those dropped: the highest number given to any server, and how the '
 'next are given; use the view snowflake_segments';
 
-CREATE TABLE snowflake_segment_kept (
-    incarnation uuid,
-    holder text CHECK (holder <> ''),
-    first bigint CHECK (first >= 1),
-    last bigint NOT NULL CHECK (last >= first),
-    kept_at timestamptz NOT NULL,
-    PRIMARY KEY (incarnation, holder, first)
-);
-COMMENT ON TABLE snowflake_segment_kept IS
-'numbers of segments that were unused when servers were shut down, for their next start';
-
 CREATE TABLE snowflake_segment_place (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     place text NOT NULL,
@@ -99,7 +88,6 @@ COMMENT ON TABLE snowflake_segment_place IS
 CREATE TABLE snowflake_segment_server (
     -- made at random by each start of a server, and no secret
     reporter uuid PRIMARY KEY,
-    holder text,
     -- how often this row was written
     reports bigint NOT NULL,
     reported_at timestamptz NOT NULL,
@@ -114,12 +102,10 @@ COMMENT ON TABLE snowflake_segment_server IS
 
 -- pg_dump takes them along.  Where they are restored is another place.
 SELECT pg_catalog.pg_extension_config_dump('snowflake_segment_tag', '');
-SELECT pg_catalog.pg_extension_config_dump('snowflake_segment_kept', '');
 SELECT pg_catalog.pg_extension_config_dump('snowflake_segment_place', '');
 SELECT pg_catalog.pg_extension_config_dump('snowflake_segment_server', '');
 
-GRANT SELECT ON snowflake_segment_tag, snowflake_segment_kept, snowflake_segment_place,
-    snowflake_segment_server TO PUBLIC;
+GRANT SELECT ON snowflake_segment_tag, snowflake_segment_place, snowflake_segment_server TO PUBLIC;
 
 -- The arguments and the answer of snowflake_take_segments(), which see.
 CREATE TYPE snowflake_segment_request AS (
@@ -127,7 +113,6 @@ CREATE TYPE snowflake_segment_request AS (
     incarnations uuid[],
     seen bigint[],
     lengths bigint[],
-    holder text,
     hold interval,
     reporter uuid,
     reports bigint,
@@ -223,8 +208,6 @@ REVOKE ALL ON FUNCTION snowflake_segments_note(text, timestamptz) FROM PUBLIC;
 -- promotions lose nothing.  Started again in the same place, it is on its guard,
 -- if there are tags: the first segments given out of them may be lost as well.
 -- With a hold of 0, as in a home database, there is neither.
---
--- Where closed_until has grown, the caller deletes what was kept.
 --
 CREATE FUNCTION snowflake_segments_arrive(
     at timestamptz, here text, started timestamptz, hold interval, r snowflake_segment_place)
@@ -381,14 +364,14 @@ BEGIN
                              FOR UPDATE SKIP LOCKED);
     END IF;
 
-    INSERT INTO @extschema@.snowflake_segment_server AS s (reporter, holder, reports, reported_at,
-        hold, started_at)
-    VALUES (ask.reporter, ask.holder, least(coalesce(ask.reports, 0), 9223372036854775806) + 1,
-        at, ask.hold, r.started_at)
+    INSERT INTO @extschema@.snowflake_segment_server AS s (reporter, reports, reported_at, hold,
+        started_at)
+    VALUES (ask.reporter, least(coalesce(ask.reports, 0), 9223372036854775806) + 1, at, ask.hold,
+        r.started_at)
     ON CONFLICT ON CONSTRAINT snowflake_segment_server_pkey DO UPDATE
-        SET (holder, reports, reported_at, hold, started_at) = (excluded.holder,
-             greatest(excluded.reports, least(s.reports, 9223372036854775806) + 1),
-             excluded.reported_at, excluded.hold, excluded.started_at)
+        SET (reports, reported_at, hold, started_at)
+            = (greatest(excluded.reports, least(s.reports, 9223372036854775806) + 1),
+               excluded.reported_at, excluded.hold, excluded.started_at)
     RETURNING s.* INTO own;
     RETURN own.reports;
 END $$;
@@ -400,33 +383,22 @@ REVOKE ALL ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_
 
 -- Which tags of a request are to change, by their places in it, as is known before
 -- they are locked: "told" are those of which the server has seen more than is on
--- record, or more than is kept for it, "wanted" others of which it can be given
--- something.
+-- record, "wanted" others of which it can be given something.
 CREATE FUNCTION snowflake_segments_due(
-    ask snowflake_segment_request, OUT is_ahead boolean, OUT told integer[], OUT wanted integer[])
+    ask snowflake_segment_request, OUT told integer[], OUT wanted integer[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    SELECT coalesce(bool_or(c.is_ahead), false),
-           coalesce(array_agg(c.n) FILTER (WHERE c.is_told), '{}'),
+    SELECT coalesce(array_agg(c.n) FILTER (WHERE c.is_told), '{}'),
            coalesce(array_agg(c.n) FILTER (WHERE c.is_wanted AND NOT c.is_told), '{}')
-    INTO is_ahead, told, wanted
-    FROM (SELECT a.n, w.known > s.max_id AS is_ahead,
-                 w.known > s.max_id
-                 OR EXISTS (SELECT FROM @extschema@.snowflake_segment_kept AS k
-                            WHERE k.incarnation = s.incarnation AND k.holder = ask.holder
-                              AND k.first <= w.known)
-                 AS is_told,
+    INTO told, wanted
+    FROM (SELECT a.n,
+                 coalesce(a.incarnation = s.incarnation, false) AND a.seen > s.max_id AS is_told,
                  a.length > 0 AND coalesce(a.incarnation = s.incarnation, true)
-                 AND (s.max_id < coalesce(s.max_value, 9223372036854775807)
-                      OR EXISTS (SELECT FROM @extschema@.snowflake_segment_kept AS k
-                                 WHERE k.incarnation = s.incarnation AND k.holder = ask.holder))
-                 AS is_wanted
+                 AND s.max_id < coalesce(s.max_value, 9223372036854775807) AS is_wanted
           FROM ROWS FROM (unnest(ask.tags), unnest(ask.incarnations), unnest(ask.seen),
                           unnest(ask.lengths))
                WITH ORDINALITY AS a (tag, incarnation, seen, length, n)
           JOIN @extschema@.snowflake_segment_tag AS s ON s.tag = a.tag AND s.dropped_at IS NULL
-          CROSS JOIN LATERAL (
-              SELECT CASE WHEN a.incarnation = s.incarnation THEN a.seen ELSE 0 END) AS w (known)
           OFFSET 0) AS c;
 END $$;
 COMMENT ON FUNCTION snowflake_segments_due(snowflake_segment_request) IS
@@ -434,15 +406,13 @@ COMMENT ON FUNCTION snowflake_segments_due(snowflake_segment_request) IS
 REVOKE ALL ON FUNCTION snowflake_segments_due(snowflake_segment_request) FROM PUBLIC;
 
 -- Write down what the server has seen of tag number "n" of its request, and give
--- it numbers, if it wants some and "is_open": the lowest rest that is kept for
--- it, else new ones.
+-- it numbers, if it wants some and "is_open".
 CREATE FUNCTION snowflake_segments_give(
     at timestamptz, ask snowflake_segment_request, n integer, is_open boolean, OUT first bigint,
     OUT last bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t @extschema@.snowflake_segment_tag;
-    known bigint := 0;
     above bigint;
     span bigint := 0;
 BEGIN
@@ -453,29 +423,16 @@ BEGIN
         RETURN;
     END IF;
 
-    -- what it has seen numbers of, or above, it has used or lost
-    IF ask.incarnations[n] = t.incarnation THEN
-        known := ask.seen[n];
-        DELETE FROM @extschema@.snowflake_segment_kept AS k
-        WHERE k.incarnation = t.incarnation AND k.holder = ask.holder AND k.first <= known;
-    END IF;
-    above := greatest(t.max_id, known);
+    above := greatest(t.max_id,
+                      CASE WHEN ask.incarnations[n] = t.incarnation THEN ask.seen[n] END);
 
     -- one that has numbers of another incarnation first learns of that
     IF is_open AND ask.lengths[n] > 0 AND coalesce(ask.incarnations[n] = t.incarnation, true) THEN
-        DELETE FROM @extschema@.snowflake_segment_kept AS k
-        WHERE k.incarnation = t.incarnation AND k.holder = ask.holder
-          AND k.first = (SELECT min(o.first) FROM @extschema@.snowflake_segment_kept AS o
-                         WHERE o.incarnation = t.incarnation AND o.holder = ask.holder)
-        RETURNING k.first, k.last INTO first, last;
-
-        IF NOT FOUND THEN
-            span := least(greatest(ask.lengths[n], t.step), greatest(t.step, 1000000),
-                          coalesce(t.max_value, 9223372036854775807) - above);
-            IF span > 0 THEN
-                first := above + 1;
-                last := above + span;
-            END IF;
+        span := least(greatest(ask.lengths[n], t.step), greatest(t.step, 1000000),
+                      coalesce(t.max_value, 9223372036854775807) - above);
+        IF span > 0 THEN
+            first := above + 1;
+            last := above + span;
         END IF;
     END IF;
 
@@ -503,7 +460,6 @@ CREATE FUNCTION snowflake_segments_serve(
 RETURNS SETOF snowflake_segment_answer
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    before @extschema@.snowflake_segment_place;
     r @extschema@.snowflake_segment_place;
     own @extschema@.snowflake_segment_server;
     due record;
@@ -528,13 +484,13 @@ BEGIN
         ask.reports := NULL;
     END IF;
 
-    SELECT p.* INTO before FROM @extschema@.snowflake_segment_place AS p;
+    SELECT p.* INTO r FROM @extschema@.snowflake_segment_place AS p;
     SELECT s.* INTO own FROM @extschema@.snowflake_segment_server AS s
     WHERE s.reporter = ask.reporter;
     due := @extschema@.snowflake_segments_due(ask);
-    r := @extschema@.snowflake_segments_arrive(at, here, started, ask.hold, before);
+    r := @extschema@.snowflake_segments_arrive(at, here, started, ask.hold, r);
     r := @extschema@.snowflake_segments_compare(at, ask, own,
-             due.is_ahead OR coalesce(ask.reports > coalesce(own.reports, -1), false), r);
+             due.told <> '{}' OR coalesce(ask.reports > coalesce(own.reports, -1), false), r);
 
     is_open := r.closed_until <= at AND r.guarded_until <= at;
     todo := CASE WHEN is_open THEN due.told || due.wanted ELSE due.told END;
@@ -543,9 +499,6 @@ BEGIN
         WHERE s.tag IN (SELECT ask.tags[t.n] FROM unnest(todo) AS t (n))
         ORDER BY s.tag
         FOR UPDATE;
-    END IF;
-    IF r.closed_until > coalesce(before.closed_until, '-infinity') THEN
-        DELETE FROM @extschema@.snowflake_segment_kept;
     END IF;
     FOREACH n IN ARRAY todo LOOP
         given := @extschema@.snowflake_segments_give(at, ask, n, is_open);
@@ -588,8 +541,6 @@ REVOKE ALL ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 --                 greater of step and 1000000; 0, less or null: none, it
 --                 only reports
 --
---   holder        tells the server from others, over its starts; null or ''
---                 for unknown, and then it gets nothing of what was kept
 --   hold          for so long the server goes on to give out numbers after an
 --                 answer; 0: no other server is there
 --   reporter      tells this start of the server from others; null: it takes no
@@ -614,7 +565,7 @@ REVOKE ALL ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 --   reports       how many reports of the server were written down
 --
 CREATE FUNCTION snowflake_take_segments(
-    tags text[], incarnations uuid[], seen bigint[], lengths bigint[], holder text, hold interval,
+    tags text[], incarnations uuid[], seen bigint[], lengths bigint[], hold interval,
     reporter uuid DEFAULT NULL, reports bigint DEFAULT NULL, place text DEFAULT NULL)
 RETURNS SETOF snowflake_segment_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -628,95 +579,17 @@ BEGIN
     RETURN QUERY
     SELECT a.* FROM @extschema@.snowflake_segments_serve(
         statement_timestamp(), @extschema@.snowflake_segments_here(), pg_postmaster_start_time(),
-        ROW(tags, incarnations, seen, lengths, holder, hold, reporter, reports,
+        ROW(tags, incarnations, seen, lengths, hold, reporter, reports,
             place)::@extschema@.snowflake_segment_request) AS a;
 END $$;
-COMMENT ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], text, interval,
-    uuid, bigint, text) IS
+COMMENT ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], interval, uuid,
+    bigint, text) IS
 'called by a server to report what it has of tags, and to take segments of them';
-REVOKE ALL ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], text, interval,
-    uuid, bigint, text) FROM PUBLIC;
-
-CREATE FUNCTION snowflake_segments_keep(
-    at timestamptz, here text, started timestamptz, holder text, hold interval, incarnations uuid[],
-    firsts bigint[], lasts bigint[], place text)
-RETURNS integer LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    before @extschema@.snowflake_segment_place;
-    r @extschema@.snowflake_segment_place;
-    kept integer;
-BEGIN
-    IF (hold BETWEEN interval '0' AND interval '1000 years') IS NOT TRUE THEN
-        RETURN 0;
-    END IF;
-    SELECT p.* INTO before FROM @extschema@.snowflake_segment_place AS p;
-    r := @extschema@.snowflake_segments_arrive(at, here, started, hold, before);
-
-    PERFORM FROM @extschema@.snowflake_segment_tag AS s
-    WHERE s.incarnation = ANY (incarnations)
-    ORDER BY s.tag
-    FOR UPDATE;
-    IF r.closed_until > coalesce(before.closed_until, '-infinity') THEN
-        DELETE FROM @extschema@.snowflake_segment_kept;
-    END IF;
-
-    UPDATE @extschema@.snowflake_segment_tag AS s
-    SET max_id = g.last
-    FROM (SELECT a.incarnation, max(a.last)
-          FROM ROWS FROM (unnest(incarnations), unnest(firsts), unnest(lasts))
-               AS a (incarnation, first, last)
-          WHERE a.first BETWEEN 1 AND a.last
-          GROUP BY a.incarnation) AS g (incarnation, last)
-    WHERE s.incarnation = g.incarnation AND s.dropped_at IS NULL AND s.max_id < g.last;
-
-    IF holder <> '' AND place = @extschema@.snowflake_segments_stay(here, r.closed_until) THEN
-        INSERT INTO @extschema@.snowflake_segment_kept (incarnation, holder, first, last, kept_at)
-        SELECT a.incarnation, snowflake_segments_keep.holder, a.first, a.last, at
-        FROM ROWS FROM (unnest(incarnations), unnest(firsts), unnest(lasts))
-             AS a (incarnation, first, last)
-        JOIN @extschema@.snowflake_segment_tag AS s
-             ON s.incarnation = a.incarnation AND s.dropped_at IS NULL
-        WHERE a.first BETWEEN 1 AND a.last
-        ON CONFLICT DO NOTHING;
-        GET DIAGNOSTICS kept = ROW_COUNT;
-    END IF;
-    RETURN coalesce(kept, 0);
-END $$;
-COMMENT ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, text, interval, uuid[],
-    bigint[], bigint[], text) IS
-'what snowflake_keep_segments does, at a time and in a place';
-REVOKE ALL ON FUNCTION snowflake_segments_keep(timestamptz, text, timestamptz, text, interval,
-    uuid[], bigint[], bigint[], text) FROM PUBLIC;
-
---
--- Keep what a server has not used of its segments, when it is shut down, for
--- the one that calls snowflake_take_segments with the same holder.  The server
--- must not use it any more once it has sent this.  The arguments are as there,
--- with firsts and lasts both included, and the place that last answered there.
--- Returns how many were kept: those of a tag that was dropped, or that are kept
--- already, are not, and none where the holder is not known, or the place is
--- another one by now, or was closed meanwhile: others may have been given them.
---
-CREATE FUNCTION snowflake_keep_segments(
-    holder text, hold interval, incarnations uuid[], firsts bigint[], lasts bigint[], place text)
-RETURNS integer LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    -- what is told counts once it is committed, so that has to be durable
-    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
-    RETURN @extschema@.snowflake_segments_keep(
-        statement_timestamp(), @extschema@.snowflake_segments_here(), pg_postmaster_start_time(),
-        holder, hold, incarnations, firsts, lasts, place);
-END $$;
-COMMENT ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text) IS
-'called by a server that is shut down, to keep its unused numbers for its next start';
-REVOKE ALL ON FUNCTION snowflake_keep_segments(text, interval, uuid[], bigint[], bigint[], text)
-    FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_take_segments(text[], uuid[], bigint[], bigint[], interval, uuid,
+    bigint, text) FROM PUBLIC;
 
 -- For where the registry was promoted and has lost nothing, as only synchronous
--- standbys are promoted: it need not close.  What was kept stays.
+-- standbys are promoted: it need not close.
 CREATE FUNCTION snowflake_segments_open(
     at timestamptz, here text, started timestamptz, always boolean)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -863,8 +736,6 @@ BEGIN
     FOR UPDATE;
     removed := t.tag IS NOT NULL AND (t.dropped_at IS NULL OR forget IS TRUE);
 
-    DELETE FROM @extschema@.snowflake_segment_kept AS k
-    WHERE k.incarnation = t.incarnation;
     IF forget THEN
         DELETE FROM @extschema@.snowflake_segment_tag AS s
         WHERE s.tag = t.tag;

@@ -161,7 +161,7 @@ FROM unnest(ARRAY[
     'NULL', '''''',
     '''wrong'', start => 0', '''wrong'', start => -9223372036854775808', '''wrong'', start => NULL',
     '''wrong'', step => 0', '''wrong'', step => -2147483648', '''wrong'', step => NULL',
-    '''wrong'', delta => 0', '''wrong'', delta => -2147483648', '''wrong'', delta => 1001', '''wrong'', step => 5, delta => 6', '''wrong'', delta => NULL',
+    '''wrong'', delta => 0', '''wrong'', delta => -2147483648', '''wrong'', delta => 11', '''wrong'', step => 5, delta => 6', '''wrong'', delta => NULL',
     '''wrong'', remainder => -1', '''wrong'', remainder => -2147483648', '''wrong'', remainder => 1', '''wrong'', delta => 3, remainder => 3', '''wrong'', remainder => NULL',
     '''wrong'', max_value => 0', '''wrong'', max_value => -9223372036854775808', '''wrong'', start => 11, max_value => 10', '''wrong'', max_value => NULL',
     '''wrong'', description => repeat(''d'', 1024)', '''wrong'', description => repeat(U&''\00E9'', 512)'])

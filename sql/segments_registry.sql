@@ -38,7 +38,7 @@ WHERE extname = 'snowflake_segments' ORDER BY c.oid;
 -- server is there: what comes of one that has lost something is in
 -- segments_state.sql.
 CREATE FUNCTION ask(tag text, length bigint DEFAULT 1, seen bigint DEFAULT NULL, incarnation uuid DEFAULT NULL,
-                    holder text DEFAULT 'server1', hold interval DEFAULT '0')
+                    hold interval DEFAULT '0')
 RETURNS TABLE (first bigint, last bigint, max_id bigint, closed boolean)
 BEGIN ATOMIC
     SELECT t.first, t.last, t.max_id, t.closed_until IS NOT NULL
@@ -46,14 +46,8 @@ BEGIN ATOMIC
         ARRAY[ask.tag],
         ARRAY[coalesce(ask.incarnation, (SELECT s.incarnation FROM snowflake_segment_tag AS s
                                          WHERE s.tag = ask.tag AND ask.seen IS NOT NULL))],
-        ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.holder, ask.hold) AS t;
+        ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.hold) AS t;
 END;
-
--- As it keeps what it has not used, in the place that has answered last.
-CREATE FUNCTION keep(holder text, incarnations uuid[], firsts bigint[], lasts bigint[], hold interval DEFAULT '0')
-RETURNS integer
-RETURN snowflake_keep_segments(holder, hold, incarnations, firsts, lasts,
-                               snowflake_segments_stay(snowflake_segments_here(), (SELECT closed_until FROM snowflake_segment_place)));
 
 --
 -- Making, and taking segments
@@ -66,21 +60,21 @@ SELECT tag, max_id, step, delta, remainder, max_value, used_fraction, fetches, f
 -- as Leaf has it
 SELECT asked, incarnation IS NOT NULL AS incarnation, first, last, step, delta, remainder, max_value, max_id, closed_until,
        is_guarded, place ~ '^\d+/[0-9A-F]{8}/\d+/\d+/\d+$' AS place, reports
-FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{2000}', 'server1', '0') \gx
+FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{2000}', '0') \gx
 SELECT max_id, fetches, fetched_at >= created_at AS fetched_at FROM snowflake_segments;
 -- and the next one, whoever asks
-SELECT * FROM ask('order', holder => 'server2');
+SELECT * FROM ask('order');
 SELECT * FROM ask('order', seen => 14000);
 SELECT max_id, fetches FROM snowflake_segments;
 -- with numbers of another registry in between, as TinyID has it
 SELECT * FROM snowflake_create_tag('odd', 1, 10, 2, 1, 1000000, NULL);
 SELECT asked, first, last, step, delta, remainder, max_value, max_id
-FROM snowflake_take_segments('{odd}', '{NULL}', '{0}', '{1}', 'server1', '0');
+FROM snowflake_take_segments('{odd}', '{NULL}', '{0}', '{1}', '0');
 -- one row for each tag, in their order; none of one that is only reported, and none of one that there is not
 SELECT asked, incarnation IS NOT NULL AS incarnation, first, last, max_id
 FROM snowflake_take_segments('{order,nothing,odd,Order}', '{NULL,NULL,NULL,11111111-1111-1111-1111-111111111111}',
-                             '{0,0,0,7}', '{0,1,1,1}', 'server1', '0');
-SELECT count(*) FROM snowflake_take_segments('{}', '{}', '{}', '{}', 'server1', '0');
+                             '{0,0,0,7}', '{0,1,1,1}', '0');
+SELECT count(*) FROM snowflake_take_segments('{}', '{}', '{}', '{}', '0');
 
 -- lengths: at least the step, at most a million or the step
 SELECT * FROM snowflake_create_tag('length', 1, 100, 1, 0, NULL, NULL);
@@ -104,12 +98,12 @@ SELECT fetches, fetched_at = :'before' AS fetched_before FROM snowflake_segments
 SELECT * FROM ask('order', 1, seen => 20000);
 SELECT fetches, fetched_at > :'before' AS fetched FROM snowflake_segments WHERE tag = 'order';
 -- which no one knows who does not know the incarnation
-SELECT asked, first, last, max_id FROM snowflake_take_segments('{order}', '{NULL}', '{90000}', '{0}', 'server1', '0');
+SELECT asked, first, last, max_id FROM snowflake_take_segments('{order}', '{NULL}', '{90000}', '{0}', '0');
 
 -- a report that changes nothing writes nothing, and neither does one that is given nothing
 SELECT * FROM snowflake_create_tag('full', 10, 10, 1, 0, 9, NULL);
 BEGIN;
-SELECT asked, first, last, max_id FROM snowflake_take_segments('{order,odd,nothing,full}', '{NULL,NULL,NULL,NULL}', '{0,0,0,0}', '{0,NULL,1,1}', 'server1', '0');
+SELECT asked, first, last, max_id FROM snowflake_take_segments('{order,odd,nothing,full}', '{NULL,NULL,NULL,NULL}', '{0,0,0,0}', '{0,NULL,1,1}', '0');
 SELECT * FROM ask('order', 0, seen => 22000);
 SELECT * FROM ask('order', 1, seen => 1, incarnation => '11111111-1111-1111-1111-111111111111');
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
@@ -204,7 +198,7 @@ SELECT snowflake_drop_tag('order', false), snowflake_drop_tag('order', false),
        snowflake_drop_tag('nothing', false), snowflake_drop_tag(NULL, false);
 SELECT count(*) FROM snowflake_segments WHERE tag = 'order';
 SELECT asked, incarnation, first, last, step, delta, remainder, max_value, max_id
-FROM snowflake_take_segments('{order,order2}', ARRAY[:'old', NULL]::uuid[], '{16000,0}', '{1,1}', 'server1', '0');
+FROM snowflake_take_segments('{order,order2}', ARRAY[:'old', NULL]::uuid[], '{16000,0}', '{1,1}', '0');
 SELECT * FROM snowflake_alter_tag('order', 30000, NULL, NULL, NULL);
 -- goes on where it was
 SELECT * FROM snowflake_create_tag('order', 1, 10, 5, 4, 50000, 'again');
@@ -223,76 +217,11 @@ SELECT snowflake_drop_tag('order', true);
 SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 
 --
--- What a server has kept
---
-SELECT * FROM ask('order');
-SELECT * FROM ask('order');
-SELECT * FROM ask('order', holder => 'server2');
-SELECT incarnation AS order_ FROM snowflake_segment_tag WHERE tag = 'order' \gset
-SELECT incarnation AS odd FROM snowflake_segment_tag WHERE tag = 'odd' \gset
-SELECT keep('server1', ARRAY[:'order_', :'order_', :'odd']::uuid[], '{15,8,20}', '{20,10,20}');
-SELECT keep('server2', ARRAY[:'order_']::uuid[], '{21}', '{30}');
--- but not of another place, which may have given them to others
-SELECT snowflake_keep_segments('server2', '0', ARRAY[:'order_']::uuid[], '{11}', '{14}', place)
-FROM (VALUES (NULL), (''), ('another')) AS p (place);
--- the answer was lost: the same again
-SELECT keep('server1', ARRAY[:'order_', :'order_']::uuid[], '{15,8}', '{20,10}');
-SELECT tag, holder, first, last, kept_at >= fetched_at AS kept_at
-FROM snowflake_segment_kept JOIN snowflake_segment_tag USING (incarnation) ORDER BY holder, tag, first;
--- not for a report, and not for another
-SELECT * FROM ask('order', 0);
-SELECT * FROM ask('order', 1, incarnation => '11111111-1111-1111-1111-111111111111');
-SELECT * FROM ask('order', holder => NULL);
-SELECT * FROM ask('order', holder => '');
-SELECT * FROM ask('order', holder => 'server3');
--- the lowest first, one at a time, and no new one
-SELECT * FROM ask('order', 1000);
-SELECT max_id, fetches FROM snowflake_segments WHERE tag = 'order';
-SELECT * FROM ask('order', seen => 10);
-SELECT * FROM ask('order', seen => 20);
-SELECT asked, first, last, max_id FROM snowflake_take_segments('{odd,order}', '{NULL,NULL}', '{0,0}', '{1,1}', 'server2', '0');
-SELECT asked, first, last, max_id FROM snowflake_take_segments('{odd,order}', '{NULL,NULL}', '{0,0}', '{1,1}', 'server1', '0');
--- not from what was seen down; that is gone
-SELECT keep('server1', ARRAY[:'order_', :'order_', :'order_']::uuid[], '{41,45,48}', '{42,47,50}');
-SELECT * FROM ask('order', 1, seen => 45);
-SELECT keep('server1', ARRAY[:'order_', :'order_']::uuid[], '{41,45}', '{42,47}');
-SELECT keep('server2', ARRAY[:'order_']::uuid[], '{40}', '{44}');
-SELECT * FROM ask('order', 0, seen => 41);
-SELECT holder, first, last FROM snowflake_segment_kept ORDER BY holder, first;
--- of another incarnation nothing
-SELECT keep('server1', ARRAY[:'old', NULL, '11111111-1111-1111-1111-111111111111']::uuid[], '{1,1,1}', '{10,10,10}');
-SELECT snowflake_drop_tag('order', false);
-SELECT count(*) FROM snowflake_segment_kept;
-SELECT keep('server1', ARRAY[:'order_']::uuid[], '{45}', '{99}');
-SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
-SELECT * FROM ask('order');
--- not known here to be given out: after that, it is
-SELECT incarnation AS order_ FROM snowflake_segment_tag WHERE tag = 'order' \gset
-SELECT keep('server1', ARRAY[:'order_', :'order_']::uuid[], '{191,101}', '{200,110}');
-SELECT * FROM ask('order', holder => 'server2');
-SELECT snowflake_drop_tag('order', true);
-SELECT count(*) FROM snowflake_segment_kept;
--- bad arguments
-SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
-SELECT incarnation AS order_ FROM snowflake_segment_tag WHERE tag = 'order' \gset
-SELECT keep('server1', array_fill(:'order_'::uuid, '{7}'), '{0,-1,6,NULL,5,-9223372036854775808}', '{5,5,5,5,NULL,5,5}');
-SELECT max_id FROM snowflake_segments WHERE tag = 'order';
-SELECT keep('', ARRAY[:'order_']::uuid[], '{1}', '{5}'),
-       keep(NULL, ARRAY[:'order_']::uuid[], '{2}', '{5}'),
-       keep('server1', NULL, '{3}', '{5}'),
-       keep('server1', '{}', '{}', '{}');
-SELECT count(*) FROM snowflake_segment_kept;
-SELECT keep('server1', ARRAY[:'order_']::uuid[], '{1}', '{9223372036854775807}');
-SELECT * FROM ask('order', holder => 'server2');
-SELECT * FROM ask('order');
-SELECT snowflake_drop_tag('order', true);
-
---
 -- Closed, as it came here from another place
 --
 -- (from now on, other servers are there)
 CREATE OR REPLACE FUNCTION ask(tag text, length bigint DEFAULT 1, seen bigint DEFAULT NULL, incarnation uuid DEFAULT NULL,
-                    holder text DEFAULT 'server1', hold interval DEFAULT '1 min')
+                    hold interval DEFAULT '1 min')
 RETURNS TABLE (first bigint, last bigint, max_id bigint, closed boolean)
 BEGIN ATOMIC
     SELECT t.first, t.last, t.max_id, t.closed_until IS NOT NULL
@@ -300,12 +229,10 @@ BEGIN ATOMIC
         ARRAY[ask.tag],
         ARRAY[coalesce(ask.incarnation, (SELECT s.incarnation FROM snowflake_segment_tag AS s
                                          WHERE s.tag = ask.tag AND ask.seen IS NOT NULL))],
-        ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.holder, ask.hold) AS t;
+        ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.hold) AS t;
 END;
 SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('order');
-SELECT incarnation AS order_ FROM snowflake_segment_tag WHERE tag = 'order' \gset
-SELECT keep('server1', ARRAY[:'order_']::uuid[], '{5}', '{10}', '1 min');
 SELECT hold, closed_until FROM snowflake_segment_place;
 -- the longest that any server says
 SELECT closed FROM ask('order', 0, hold => '1 hour');
@@ -317,13 +244,11 @@ COMMIT;
 UPDATE snowflake_segment_place SET place = 'another';
 SELECT * FROM ask('order');
 SELECT closed_until - now() BETWEEN '59 min' AND '61 min' AS for_the_longest_hold FROM snowflake_segment_place;
-SELECT count(*) AS kept FROM snowflake_segment_kept;
--- reports are taken, and what is kept
+-- reports are taken
 SELECT closed_until AS until FROM snowflake_segment_place \gset
 SELECT * FROM ask('order', seen => 55);
-SELECT keep('server1', ARRAY[:'order_', :'order_']::uuid[], '{56,61}', '{60,70}', '1 min');
 SELECT * FROM ask('order');
-SELECT asked, first, max_id, closed_until = :'until' AS until FROM snowflake_take_segments('{nothing,order}', '{NULL,NULL}', '{0,0}', '{1,1}', 'server1', '1 min');
+SELECT asked, first, max_id, closed_until = :'until' AS until FROM snowflake_take_segments('{nothing,order}', '{NULL,NULL}', '{0,0}', '{1,1}', '1 min');
 BEGIN;
 SELECT * FROM ask('order', seen => 55);
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
@@ -342,15 +267,9 @@ SELECT hold, closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller F
 UPDATE snowflake_segment_place SET place = 'another', closed_until = now() + '3 hours';
 SELECT * FROM ask('order');
 SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_segment_place;
--- by a server that is shut down: what it keeps is its own
-UPDATE snowflake_segment_place SET place = 'another', closed_until = now();
-SELECT keep('server1', ARRAY[:'order_']::uuid[], '{75}', '{80}', '3 hours');
-SELECT hold, closed_until - now() BETWEEN '179 min' AND '181 min' AS closed FROM snowflake_segment_place;
-SELECT first, last FROM snowflake_segment_kept;
 -- where nothing was lost
 SELECT snowflake_open_segments(), snowflake_open_segments();
 SELECT * FROM ask('order');
-SELECT keep('server1', ARRAY[:'order_']::uuid[], '{76}', '{80}', '1 min');
 UPDATE snowflake_segment_place SET place = 'another';
 SELECT snowflake_open_segments(), snowflake_open_segments();
 SELECT * FROM ask('order');
@@ -368,9 +287,9 @@ SELECT place <> 'another' AS here, closed_until <= now() AS open FROM snowflake_
 -- the note is gone: open only where nothing was given out
 DELETE FROM snowflake_segment_place;
 SELECT * FROM ask('order');
-TRUNCATE snowflake_segment_tag, snowflake_segment_kept, snowflake_segment_place;
+TRUNCATE snowflake_segment_tag, snowflake_segment_place;
 SELECT snowflake_open_segments();
-SELECT asked, first, place IS NOT NULL AS place FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
+SELECT asked, first, place IS NOT NULL AS place FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', '1 min');
 TRUNCATE snowflake_segment_place;
 -- also where the first one to be given out was lost
 SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
@@ -385,7 +304,7 @@ SELECT snowflake_open_segments();
 -- Bad arguments: nothing comes of it
 --
 PREPARE bad(text[], uuid[], bigint[], bigint[], interval) AS
-SELECT asked, first, last, max_id FROM snowflake_take_segments($1, $2, $3, $4, 'server1', $5);
+SELECT asked, first, last, max_id FROM snowflake_take_segments($1, $2, $3, $4, $5);
 UPDATE snowflake_segment_place SET place = 'another';
 EXECUTE bad(NULL, '{NULL}', '{0}', '{1}', '1 min');
 EXECUTE bad('{order}', NULL, '{0}', '{1}', '1 min');
@@ -403,8 +322,6 @@ EXECUTE bad('{order}', '{NULL}', '{-1}', '{1}', '1 min');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '-1 us');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1000 years 1 us');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '170000000 years');
-SELECT keep('server1', '{}', '{}', '{}', hold)
-FROM unnest('{NULL,-1 us,1000 years 1 us,170000000 years}'::interval[]) AS hold;
 SELECT place, hold FROM snowflake_segment_place;
 SELECT max_id FROM snowflake_segments;
 -- what is just good
@@ -439,13 +356,12 @@ COMMIT;
 SHOW synchronous_commit;
 SET synchronous_commit = local;
 BEGIN;
-SELECT keep('server1', '{}', '{}', '{}', '1 min');
+SELECT * FROM ask('order');
 SHOW synchronous_commit;
 COMMIT;
 SET synchronous_commit = remote_apply;
 BEGIN;
 SELECT * FROM ask('order');
-SELECT keep('server1', '{}', '{}', '{}', '1 min');
 SHOW synchronous_commit;
 COMMIT;
 RESET synchronous_commit;
@@ -455,16 +371,14 @@ RESET synchronous_commit;
 --
 \set VERBOSITY terse
 SET ROLE regress_snowflake_server;
-SELECT asked, first, last FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
+SELECT asked, first, last FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', '1 min');
 SELECT tag, max_id FROM snowflake_segments;
 SELECT tag, max_id FROM snowflake_segment_tag;
-SELECT count(*) FROM snowflake_segment_kept;
 SELECT hold FROM snowflake_segment_place;
 SELECT count(*) FROM snowflake_segment_server;
 SELECT snowflake_create_tag('a', 1, 1, 1, 0, NULL, NULL);
 SELECT snowflake_alter_tag('order', NULL, NULL, NULL, NULL);
 SELECT snowflake_drop_tag('order', true);
-SELECT snowflake_keep_segments('server1', '1 min', '{}', '{}', '{}', 'here');
 SELECT snowflake_open_segments();
 SELECT snowflake_segments_here();
 SELECT snowflake_segments_stay('here', now());
@@ -477,12 +391,10 @@ SELECT snowflake_segments_due(NULL);
 SELECT snowflake_segments_give(now(), NULL, 1, true);
 SELECT snowflake_segments_report(now(), NULL, NULL, true, NULL);
 SELECT snowflake_segments_serve(now(), 'here', now(), NULL);
-SELECT snowflake_segments_keep(now(), 'here', now(), 'server1', '1 min', '{}', '{}', '{}', 'here');
 SELECT snowflake_segments_open(now(), 'here', now(), true);
 UPDATE snowflake_segment_tag SET max_id = 0;
 DELETE FROM snowflake_segment_place;
 DELETE FROM snowflake_segment_server;
-INSERT INTO snowflake_segment_kept VALUES (gen_random_uuid(), 'server1', 1, 1, now());
 RESET ROLE;
 \set VERBOSITY default
 
@@ -507,7 +419,7 @@ CREATE FUNCTION hostile.statement_timestamp() RETURNS timestamptz RETURN '2000-0
 CREATE FUNCTION hostile.gt(bigint, bigint) RETURNS boolean RETURN false;
 CREATE OPERATOR hostile.> (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = hostile.gt);
 SET search_path = hostile, pg_catalog;
-SELECT asked, first, last FROM elsewhere.snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', 'server1', '1 min');
+SELECT asked, first, last FROM elsewhere.snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', '1 min');
 RESET ROLE;
 SET search_path = segments, public;
 SELECT max_id, fetched_at > '2020-01-01' AS fetched_at FROM elsewhere.snowflake_segments;

@@ -41,7 +41,7 @@ BEGIN
         snowflake_segments_serve(t(at), w.place, t(w.started),
             ROW(array_remove(ARRAY[tag], NULL), CASE WHEN tag IS NULL THEN '{}' ELSE ARRAY[m.incarnation] END,
                 CASE WHEN tag IS NULL THEN '{}' ELSE ARRAY[coalesce(m.seen, 0)] END, CASE WHEN tag IS NULL THEN '{}' ELSE ARRAY[length] END,
-                'holder' || server % 10, hold * interval '1 s', lpad(server::text, 32, '0')::uuid,
+                hold * interval '1 s', lpad(server::text, 32, '0')::uuid,
                 CASE WHEN is_valid THEN m.reports END, m.place)::snowflake_segment_request) AS s;
     IF NOT is_lost AND a.asked IS NOT NULL THEN
         INSERT INTO memory VALUES (server, a.incarnation, coalesce(a.last, 0), a.reports, a.place)
@@ -51,40 +51,34 @@ BEGIN
     END IF;
     RETURN told(a);
 END $$;
--- It keeps numbers, and is stopped.
-CREATE FUNCTION keep(server integer, at numeric, first bigint, last bigint, holder text DEFAULT NULL) RETURNS integer
-RETURN (SELECT snowflake_segments_keep(t(at), w.place, t(w.started), coalesce(holder, 'holder' || server % 10), '1 min', ARRAY[m.incarnation], ARRAY[first], ARRAY[last], m.place)
-        FROM world AS w, memory AS m WHERE m.server = keep.server);
 
 CREATE VIEW state AS
-    SELECT s(closed_until) AS closed_until, s(guarded_until) AS guarded_until, is_proved, place, s(started_at) AS started,
-           (SELECT count(*) FROM snowflake_segment_kept) AS kept
+    SELECT s(closed_until) AS closed_until, s(guarded_until) AS guarded_until, is_proved, place, s(started_at) AS started
     FROM snowflake_segment_place;
 CREATE VIEW servers AS
-    SELECT right(reporter::text, 2)::integer AS server, holder, reports, s(reported_at) AS reported, hold, s(started_at) AS started
+    SELECT right(reporter::text, 2)::integer AS server, reports, s(reported_at) AS reported, hold, s(started_at) AS started
     FROM snowflake_segment_server ORDER BY 1;
 
 -- A copy of the registry, and what puts that in its place.
 CREATE TABLE tag_copy (LIKE snowflake_segment_tag);
-CREATE TABLE kept_copy (LIKE snowflake_segment_kept);
 CREATE TABLE place_copy (LIKE snowflake_segment_place);
 CREATE TABLE server_copy (LIKE snowflake_segment_server);
 CREATE FUNCTION copy() RETURNS void LANGUAGE sql
 BEGIN ATOMIC
-    DELETE FROM tag_copy; DELETE FROM kept_copy; DELETE FROM place_copy; DELETE FROM server_copy;
-    INSERT INTO tag_copy SELECT * FROM snowflake_segment_tag; INSERT INTO kept_copy SELECT * FROM snowflake_segment_kept;
+    DELETE FROM tag_copy; DELETE FROM place_copy; DELETE FROM server_copy;
+    INSERT INTO tag_copy SELECT * FROM snowflake_segment_tag;
     INSERT INTO place_copy SELECT * FROM snowflake_segment_place; INSERT INTO server_copy SELECT * FROM snowflake_segment_server;
 END;
 CREATE FUNCTION set_back() RETURNS void LANGUAGE sql
 BEGIN ATOMIC
-    DELETE FROM snowflake_segment_tag; DELETE FROM snowflake_segment_kept; DELETE FROM snowflake_segment_place; DELETE FROM snowflake_segment_server;
-    INSERT INTO snowflake_segment_tag SELECT * FROM tag_copy; INSERT INTO snowflake_segment_kept SELECT * FROM kept_copy;
+    DELETE FROM snowflake_segment_tag; DELETE FROM snowflake_segment_place; DELETE FROM snowflake_segment_server;
+    INSERT INTO snowflake_segment_tag SELECT * FROM tag_copy;
     INSERT INTO snowflake_segment_place SELECT * FROM place_copy; INSERT INTO snowflake_segment_server SELECT * FROM server_copy;
 END;
 -- A new one, with a tag of which nothing was given out.
 CREATE FUNCTION anew() RETURNS void LANGUAGE sql
 BEGIN ATOMIC
-    DELETE FROM snowflake_segment_tag; DELETE FROM snowflake_segment_kept; DELETE FROM snowflake_segment_place; DELETE FROM snowflake_segment_server;
+    DELETE FROM snowflake_segment_tag; DELETE FROM snowflake_segment_place; DELETE FROM snowflake_segment_server;
     DELETE FROM memory;
     UPDATE world SET place = '7000/00000001/5/6', started = 0;
     INSERT INTO snowflake_segment_tag VALUES ('a', 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 0, 10, 1, 0, NULL, NULL, '2029-01-01');
@@ -94,7 +88,7 @@ END;
 -- Reports: which are written
 --
 SELECT anew();
-SELECT a.* FROM world, snowflake_segments_serve(t(9), place, t(started), ROW('{a}', '{NULL}', '{0}', '{0}', 'holder9', '1 min', NULL, NULL, NULL)::snowflake_segment_request) AS a;
+SELECT a.* FROM world, snowflake_segments_serve(t(9), place, t(started), ROW('{a}', '{NULL}', '{0}', '{0}', '1 min', NULL, NULL, NULL)::snowflake_segment_request) AS a;
 -- the first one
 SELECT ask(1, 10);
 SELECT * FROM servers;
@@ -122,7 +116,7 @@ SELECT ask(1, 21, tag => NULL);
 SELECT * FROM servers;
 -- of one that is not known, or where no other server is, none
 SELECT ask(3, 21, hold => 0);
-SELECT told(a) FROM world, snowflake_segments_serve(t(21), place, t(started), ROW('{a}', '{NULL}', '{0}', '{1}', 'holder4', '1 min', NULL, 7, place || '/' || 0)::snowflake_segment_request) AS a;
+SELECT told(a) FROM world, snowflake_segments_serve(t(21), place, t(started), ROW('{a}', '{NULL}', '{0}', '{1}', '1 min', NULL, 7, place || '/' || 0)::snowflake_segment_request) AS a;
 SELECT count(*) FROM servers;
 -- rows of servers that were stopped are removed some time after that, when
 -- there is a new one
@@ -139,7 +133,7 @@ SELECT ask(4, 142.1);
 ROLLBACK;
 BEGIN;
 SELECT count(*) FROM world, snowflake_segments_serve(t(142.1), place, t(started),
-    ROW('{a}', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{20}', '{0}', 'holder4', '1 min', lpad('4', 32, '0')::uuid, 1, place || '/0')::snowflake_segment_request);
+    ROW('{a}', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{20}', '{0}', '1 min', lpad('4', 32, '0')::uuid, 1, place || '/0')::snowflake_segment_request);
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
 ROLLBACK;
 -- the most that there can be
@@ -163,9 +157,8 @@ UPDATE world SET started = 2;
 SELECT ask(2, 2, 1);
 SELECT snowflake_segments_open(t(2), '7000/00000001/5/6', t(2), NULL), snowflake_segments_open(t(2), '7000/00000001/5/6', t(2), NULL);
 SELECT ask(1, 3, 1), ask(2, 3, 1), ask(3, 3, 1);
-SELECT keep(3, 3.5, 26, 30, 'holder5');
 UPDATE world SET started = 4;
--- nothing is given out, neither new nor kept, but reports are taken
+-- nothing is given out, but reports are taken
 SELECT ask(5, 10, 1);
 SELECT * FROM state;
 -- what proves nothing: no reports, those of elsewhere, too many that it does not
@@ -206,17 +199,17 @@ SELECT ask(2, 13, 1);
 SELECT guarded_until FROM state;
 SELECT ask(3, 14, 1, is_valid => false);
 SELECT * FROM state;
--- what was kept is there
+-- and it gives out segments
 SELECT ask(5, 15, 1);
 -- what had none at the start is not waited for: after the last report that was
 -- written it goes on for the hold, and a twentieth of that
 UPDATE world SET started = 77;
 SELECT ask(1, 77);
 SELECT ask(5, 78, 1);
-UPDATE snowflake_segment_server SET reported_at = t(13.999999) WHERE holder = 'holder2';
+UPDATE snowflake_segment_server SET reported_at = t(13.999999) WHERE reporter = lpad('2', 32, '0')::uuid;
 SELECT * FROM servers;
 SELECT ask(1, 79, 1);
-UPDATE snowflake_segment_server SET reported_at = t(13.999999) WHERE holder = 'holder3';
+UPDATE snowflake_segment_server SET reported_at = t(13.999999) WHERE reporter = lpad('3', 32, '0')::uuid;
 SELECT ask(1, 79, 1);
 -- one alone: with its first report
 SELECT anew();
@@ -251,7 +244,6 @@ SELECT ask(1, 162, 1);
 -- nobody proves anything: until the end, as if it had been closed
 SELECT anew();
 SELECT ask(1, 0, 1), ask(2, 0, 1, hold => 90);
-SELECT keep(1, 1, 6, 10, 'holder9');
 UPDATE world SET started = 100;
 SELECT ask(11, 101, 1);
 SELECT ask(1, 102, is_valid => false);
@@ -282,42 +274,19 @@ SELECT guarded_until FROM state;
 UPDATE world SET started = -900;
 SELECT snowflake_segments_open(t(-899), '7000/00000001/5/6', t(-900), NULL);
 SELECT ask(3, -898, 1);
--- no other server is there, as at home: no guard, and what was kept stays
+-- no other server is there, as at home: no guard
 SELECT anew();
 SELECT ask(1, 0, 1, hold => 0);
-SELECT keep(1, 1, 6, 10);
 UPDATE snowflake_segment_place SET hold = '0';
 UPDATE world SET started = 2;
 SELECT ask(11, 2, 1, hold => 0);
 SELECT * FROM state;
 
 --
--- What a server keeps when it is stopped
---
-SELECT anew();
-SELECT ask(1, 0, 1), ask(2, 0, 1);
-UPDATE world SET started = 1;
-SELECT ask(1, 3), ask(11, 3, 1);
--- also while it is guarded
-SELECT keep(1, 4, 6, 10);
-SELECT * FROM state;
-SELECT ask(2, 5);
-SELECT ask(11, 6, 1);
--- once that has run out, others may have been given it: neither what was kept nor
--- what comes now
-SELECT keep(11, 7, 7, 10);
-UPDATE world SET started = 8;
-SELECT ask(3, 8, 1);
-SELECT keep(11, 67, 11, 12), kept FROM state;
-SELECT keep(2, 68, 13, 14), kept FROM state;
-SELECT kept, closed_until, guarded_until FROM state;
-
---
 -- Set back, and started: one server was given more
 --
 SELECT anew();
 SELECT ask(1, 0, 1), ask(2, 0, 1);
-SELECT keep(1, 0, 5, 6, 'holder9');
 SELECT copy();
 SELECT ask(2, 1, 1);
 SELECT set_back();
@@ -412,7 +381,6 @@ SELECT ask(1, 62, is_valid => false);
 -- not started: the memory was set back as well
 SELECT anew();
 SELECT ask(1, 0, 1);
-SELECT keep(1, 0, 5, 6, 'holder9');
 SELECT copy();
 SELECT ask(1, 1, 1);
 SELECT set_back();
@@ -424,21 +392,19 @@ SELECT ask(1, 3);
 SELECT ask(1, 62, 1);
 SELECT ask(1, 63, 1);
 -- bad ones
-SELECT count(*) FROM world, snowflake_segments_serve(t(64), place, t(started), ROW('{a}', '{NULL}', '{0}', '{0}', 'holder4', '1 min', gen_random_uuid(), -1, NULL)::snowflake_segment_request);
+SELECT count(*) FROM world, snowflake_segments_serve(t(64), place, t(started), ROW('{a}', '{NULL}', '{0}', '{0}', '1 min', gen_random_uuid(), -1, NULL)::snowflake_segment_request);
 
 --
 -- Another place: closed, but where nothing is ever lost
 --
 SELECT anew();
 SELECT ask(1, 0, 1);
-SELECT keep(1, 0, 5, 6, 'holder9');
 UPDATE world SET place = '7000/00000002/5/6';
 SELECT ask(1, 1, 1);
 SELECT * FROM state;
 SELECT snowflake_segments_open(t(2), '7000/00000002/5/6', t(0), true), loses_nothing FROM snowflake_segment_place;
 SELECT snowflake_segments_open(t(2), '7000/00000002/5/6', t(0), NULL), loses_nothing FROM snowflake_segment_place;
-SELECT keep(1, 2, 5, 6, 'holder9');
--- another timeline, in another server: what was kept is there
+-- another timeline, in another server
 UPDATE world SET place = '7000/00000003/5/6', started = 3;
 SELECT ask(9, 4, 1);
 SELECT * FROM state;

@@ -158,11 +158,7 @@ ALTER SYSTEM SET snowflake.max_segment_tags = 10001;
 ALTER SYSTEM SET snowflake.max_segment_tags = 2147483648;
 ALTER SYSTEM SET snowflake.max_segment_tags = 'many';
 ALTER SYSTEM RESET snowflake.max_segment_tags;
-ALTER SYSTEM SET snowflake.keep_segments = off;
-ALTER SYSTEM SET snowflake.keep_segments = 'half';
-ALTER SYSTEM RESET snowflake.keep_segments;
 SET snowflake.max_segment_tags = 10;
-SET snowflake.keep_segments = off;
 
 -- drift
 ALTER SYSTEM SET snowflake.max_drift = 0;

@@ -135,21 +135,6 @@ check_free_numbers(CheckState *state)
 				  free_numbers, total);
 }
 
-/* It is asked to keep segments at a shutdown, and cannot be then. */
-static void
-check_own_registry(CheckState *state)
-{
-	char	   *own = psprintf(UINT64_FORMAT "/", GetSystemIdentifier());
-	bool		is_own;
-
-	/* known once it was asked for segments */
-	LWLockAcquire(shared->segments.lock, LW_SHARED);
-	is_own = strncmp(shared->segments.place, own, strlen(own)) == 0;
-	LWLockRelease(shared->segments.lock);
-	if (is_own)
-		check_row(state, "ok", "The registry is a database of this server's own cluster, so it cannot be asked while this server stops: each clean restart loses the unused numbers of its segments.");
-}
-
 /* Does the registry give this server a number? */
 static void
 check_registry(CheckState *state)
@@ -177,8 +162,6 @@ check_registry(CheckState *state)
 			check_row(state, "ok", detail);
 		check_free_numbers(state);
 	}
-	if (shared != NULL && snowflake_registry[0] != '\0')
-		check_own_registry(state);
 }
 
 /* How far is the end of the layout's time? */

@@ -18,8 +18,9 @@
  * the next segment, which goes to the other buffer.  When all is gone, whoever
  * notices it first makes that the one in use, under the lock.
  *
- * A crash loses what is in the buffers, and nothing else: the registry has
- * given it out, durably, before it gets here, and gives it to nobody again.
+ * A crash or a shutdown loses what is in the buffers, and nothing else: the
+ * registry has given it out, durably, before it gets here, and gives it to
+ * nobody again.
  *
  * A server that does not hear from the registry for lease_ttl takes no more
  * numbers.  So a registry that was promoted, and may have lost the last
@@ -123,9 +124,14 @@ make_entry(const char *utf8)
 void
 segment_forget(Segment *segment, SegmentState state)
 {
-	uint32		used;
+	/* the generation changes under the lock only */
+	uint32		generation = GENERATION(pg_atomic_read_u64(&segment->word));
+	uint64		word = pg_atomic_exchange_u64(&segment->word,
+											  MAKE_WORD(generation + 1, SEGMENT_CLOSED));
 
-	(void) segment_close(segment, &used);
+	if (GONE(word) != SEGMENT_CLOSED)
+		segment->issued += GONE(word);
+	segment->has_next = false;
 	segment->state = state;
 	segment->incarnation[0] = '\0';
 	segment->step = 0;
@@ -235,22 +241,6 @@ segment_put(Segment *segment, int64 from, int64 to)
 	buffer->ask_at = (buffer->count + ASK_PART - 1) / ASK_PART;
 	segment->has_next = true;
 	advance(segment);
-}
-
-bool
-segment_close(Segment *segment, uint32 *used)
-{
-	/* the generation changes under the lock only */
-	uint32		generation = GENERATION(pg_atomic_read_u64(&segment->word));
-	uint64		word = pg_atomic_exchange_u64(&segment->word,
-											  MAKE_WORD(generation + 1, SEGMENT_CLOSED));
-
-	segment->has_next = false;
-	*used = GONE(word);
-	if (GONE(word) == SEGMENT_CLOSED)
-		return false;
-	segment->issued += GONE(word);
-	return true;
 }
 
 /*
@@ -433,8 +423,7 @@ typedef struct Look
 		LOOK_WAIT,
 		LOOK_MISSING,
 		LOOK_ENDED,
-		LOOK_FULL,
-		LOOK_CLOSING
+		LOOK_FULL
 	}			found;
 	int64		max_value;
 	char		error[SEGMENT_MESSAGE_SIZE];
@@ -453,19 +442,16 @@ static void
 look_at(const char *utf8, SegmentHandle *handle, Look *look)
 {
 	Segments   *segments = &shared->segments;
-	Segment    *segment = NULL;
+	Segment    *segment;
 	uint32		serial;
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
-	if (!segments->is_closing)
-	{
-		segment = segment_find(utf8);
-		if (segment == NULL)
-			segment = make_entry(utf8);
-	}
+	segment = segment_find(utf8);
+	if (segment == NULL)
+		segment = make_entry(utf8);
 	if (segment == NULL)
 	{
-		look->found = segments->is_closing ? LOOK_CLOSING : LOOK_FULL;
+		look->found = LOOK_FULL;
 		LWLockRelease(segments->lock);
 		return;
 	}
@@ -620,11 +606,6 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 						 errdetail("This server has memory for \"snowflake.max_segment_tags\", %d.",
 								   shared->nsegments),
 						 errhint("Raise that setting and restart the server.")));
-			if (look.found == LOOK_CLOSING)
-				ereport(ERROR,
-						(errcode(ERRCODE_ADMIN_SHUTDOWN),
-						 errmsg("cannot draw a number of segment tag \"%s\": the server is shutting down",
-								utf8_to_server(utf8))));
 			wait_for_segment(utf8, &look, &wait);
 		}
 		ConditionVariableCancelSleep();

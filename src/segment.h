@@ -80,12 +80,8 @@ extern bool segment_runs_out(Segment *segment);
 extern void segment_put(Segment *segment, int64 from, int64 to);
 
 /*
- * Close it: no session takes from it any more.  Returns false when nothing
- * was in use, else how many numbers of the buffer in use had been taken.
+ * No session takes from it any more, and nothing is known of its incarnation.
  */
-extern bool segment_close(Segment *segment, uint32 *used);
-
-/* Close it, and forget what is known of its incarnation. */
 extern void segment_forget(Segment *segment, SegmentState state);
 
 /* All numbers that were taken of it since the server's start. */

@@ -36,7 +36,10 @@
 #define POLL_MS		3000
 #define RETRY_MS	1000
 
-/* A segment that lasts less than the first makes the next one larger. */
+/*
+ * A segment that lasts less than the first makes the next one larger; one that
+ * lasts as long as the second, smaller.
+ */
 #define SHORT_LIFE_US	(15 * USECS_PER_MINUTE)
 #define LONG_LIFE_US	(30 * USECS_PER_MINUTE)
 #define MAX_LENGTH		1000000
@@ -77,10 +80,10 @@ wanted_length(Segment *segment, TimestampTz now)
 	if (segment->fetches < 2)
 		return Max(segment->step, 1);
 	if (now - segment->fetched_at < SHORT_LIFE_US)
-		length = Max(Min(length * 2, MAX_LENGTH), segment->step);
+		length = Min(length * 2, MAX_LENGTH);
 	else if (now - segment->fetched_at >= LONG_LIFE_US)
-		length = Max(length / 2, segment->step);
-	return length;
+		length = length / 2;
+	return Max(length, segment->step);
 }
 
 static bool
@@ -385,12 +388,6 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
-	if (segments->is_closing)
-	{
-		LWLockRelease(segments->lock);
-		return;
-	}
-
 	/*
 	 * A registry that came to another place or was started again may have lost
 	 * its record of the last segments, and waits for reports of them.  If this

@@ -14,28 +14,20 @@
  */
 #include "postgres.h"
 
-#include "access/xlog.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 
 #include "segment_request.h"
 
 /* Names of functions come after their schema, or as the registry finds them. */
-#define TAKE \
-	"SELECT asked, incarnation, first, last, step, delta, remainder," \
-	" max_value, max_id, closed_until, is_guarded, place, reports" \
-	" FROM %ssnowflake_take_segments(" \
-	"tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[]," \
-	" lengths => $4::bigint[], holder => $5::text," \
-	" hold => $6::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
-	" reporter => $7::uuid, reports => $8::bigint, place => $9::text)"
-
-const char	segment_take_sql[] = TAKE;
-
-#define KEEP \
-	"SELECT %ssnowflake_keep_segments(holder => $1::text," \
-	" hold => $2::bigint OPERATOR(pg_catalog.*) interval '1 us', incarnations => $3::uuid[]," \
-	" firsts => $4::bigint[], lasts => $5::bigint[], place => $6::text)"
+const char	segment_take_sql[] =
+	"SELECT asked, incarnation, first, last, step, delta, remainder,"
+	" max_value, max_id, closed_until, is_guarded, place, reports"
+	" FROM %ssnowflake_take_segments("
+	"tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[],"
+	" lengths => $4::bigint[],"
+	" hold => $5::bigint OPERATOR(pg_catalog.*) interval '1 us',"
+	" reporter => $6::uuid, reports => $7::bigint, place => $8::text)";
 
 #define CREATE \
 	"SELECT NOT made, made, max_id, NULL FROM %ssnowflake_create_tag(" \
@@ -123,12 +115,11 @@ segment_request_take(LinkRequest *take, const SegmentAsk *asks, int nasks, int64
 	take->values[1] = finish_array(&incarnations);
 	take->values[2] = finish_array(&seen);
 	take->values[3] = finish_array(&lengths);
-	take->values[4] = number_text((int64) GetSystemIdentifier());
-	take->values[5] = number_text(hold);
-	take->values[6] = reporter == NULL ? NULL : pstrdup(reporter->id);
-	take->values[7] = reporter == NULL || reporter->reports == 0 ? NULL :
+	take->values[4] = number_text(hold);
+	take->values[5] = reporter == NULL ? NULL : pstrdup(reporter->id);
+	take->values[6] = reporter == NULL || reporter->reports == 0 ? NULL :
 		number_text(reporter->reports);
-	take->values[8] = reporter == NULL ? NULL : pstrdup(reporter->place);
+	take->values[7] = reporter == NULL ? NULL : pstrdup(reporter->place);
 }
 
 void
@@ -165,34 +156,6 @@ segment_request_command(LinkRequest *sent, const SegmentCommand *command)
 			sent->values[1] = options->forget ? "true" : "false";
 			break;
 	}
-}
-
-void
-segment_request_keep(LinkRequest *keep, const SegmentSpan *spans, int nspans,
-					 const char *place, int64 hold)
-{
-	StringInfoData incarnations;
-	StringInfoData firsts;
-	StringInfoData lasts;
-
-	initStringInfo(&incarnations);
-	initStringInfo(&firsts);
-	initStringInfo(&lasts);
-	for (int i = 0; i < nspans; i++)
-	{
-		append_element(&incarnations, spans[i].incarnation);
-		append_number(&firsts, spans[i].first);
-		append_number(&lasts, spans[i].last);
-	}
-
-	keep->sql = KEEP;
-	keep->nparams = 6;
-	keep->values[0] = number_text((int64) GetSystemIdentifier());
-	keep->values[1] = number_text(hold);
-	keep->values[2] = finish_array(&incarnations);
-	keep->values[3] = finish_array(&firsts);
-	keep->values[4] = finish_array(&lasts);
-	keep->values[5] = place;
 }
 
 /*

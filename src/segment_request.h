@@ -57,21 +57,13 @@ typedef struct SegmentReporter
 	char		place[SEGMENT_PLACE_SIZE];
 } SegmentReporter;
 
-/* Numbers of a segment that nobody has drawn. */
-typedef struct SegmentSpan
-{
-	char		incarnation[SEGMENT_INCARNATION_SIZE];
-	int64		first;
-	int64		last;
-} SegmentSpan;
-
 /*
  * The requests.  In the statement, %s is what comes before the name of a
  * function: its schema, or nothing where the registry finds it without.
  */
 
 extern const char segment_take_sql[];
-#define SEGMENT_TAKE_PARAMS	9
+#define SEGMENT_TAKE_PARAMS	8
 
 /*
  * Take segments for these tags, and hold them for so long (microseconds).  The
@@ -83,10 +75,6 @@ extern void segment_request_take(LinkRequest *take, const SegmentAsk *asks,
 
 /* Create, alter or drop a tag. */
 extern void segment_request_command(LinkRequest *sent, const SegmentCommand *command);
-
-/* Keep these numbers for the next start. */
-extern void segment_request_keep(LinkRequest *keep, const SegmentSpan *spans,
-								 int nspans, const char *place, int64 hold);
 
 /*
  * The answers.

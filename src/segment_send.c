@@ -18,8 +18,6 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
-#include "miscadmin.h"
-#include "storage/latch.h"
 
 #include "clock.h"
 #include "compat.h"
@@ -27,68 +25,26 @@
 #include "segment.h"
 #include "segment_fetch.h"
 #include "segment_send.h"
-#include "waits.h"
 
 /*
  * The registry
  */
 
-/* How long a server that stops takes to give back unused numbers. */
-#define KEEP_MS		2000
-
-/* The request of segment_keep_over_link().  Of this process alone. */
-static struct
-{
-	const LinkRequest *request; /* NULL for none */
-	bool		is_sent;		/* it is what the link was last given */
-	bool		is_done;		/* it is kept, or cannot be */
-	int			failures;		/* of the link */
-}			keeping;
-
 static bool
-is_anything_used(void)
+link_is_used(void)
 {
 	bool		used;
 
 	LWLockAcquire(shared->segments.lock, LW_SHARED);
 	used = shared->segments.used > 0 || shared->segments.command.state != COMMAND_FREE;
 	LWLockRelease(shared->segments.lock);
-	return used;
-}
-
-static bool
-link_is_used(void)
-{
-	return !segment_is_at_home() && is_anything_used();
-}
-
-static int64
-link_due(void)
-{
-	return keeping.request != NULL ? 0 : segment_fetch_due();
+	return used && !segment_is_at_home();
 }
 
 static void
 link_build(RegistryLink *link, LinkRequest *sent, bool is_first)
 {
-	if (keeping.request != NULL)
-	{
-		segment_fetch_abandon();
-		*sent = *keeping.request;
-		keeping.is_sent = true;
-	}
-	else
-		(void) segment_fetch_build(sent, link->sent_at, is_first);
-}
-
-static void
-handle_kept(const PGresult *answer)
-{
-	keeping.is_done = true;
-	if (PQresultStatus(answer) != PGRES_TUPLES_OK)
-		ereport(LOG,
-				(errmsg("could not keep the unused numbers of segments"),
-				 errdetail("%s", PQresultErrorMessage(answer))));
+	(void) segment_fetch_build(sent, link->sent_at, is_first);
 }
 
 static void
@@ -107,9 +63,7 @@ handle_error(const PGresult *answer)
 static void
 link_handle(RegistryLink *link, const PGresult *answer)
 {
-	if (keeping.is_sent)
-		handle_kept(answer);
-	else if (PQresultStatus(answer) != PGRES_TUPLES_OK)
+	if (PQresultStatus(answer) != PGRES_TUPLES_OK)
 		handle_error(answer);
 	else if (segment_fetch_kind() == FETCH_COMMAND)
 	{
@@ -133,7 +87,6 @@ link_handle(RegistryLink *link, const PGresult *answer)
 static const char *
 link_failed(const LinkFailure *failure, const char **hint)
 {
-	keeping.failures++;
 	segment_fetch_note_no_answer(failure->sentence, failure->passes);
 	if (failure->hint == NULL)
 		*hint = "Sessions can draw the numbers in memory, for \"snowflake.lease_ttl\" at most.";
@@ -147,7 +100,7 @@ static const LinkClient client = {
 	.nargs = SEGMENT_TAKE_PARAMS,
 	.statement = segment_take_sql,
 	.is_used = link_is_used,
-	.due = link_due,
+	.due = segment_fetch_due,
 	.build = link_build,
 	.handle = link_handle,
 	.failed = link_failed,
@@ -155,59 +108,6 @@ static const LinkClient client = {
 };
 
 RegistryLink segment_link = {.client = &client};
-
-/*
- * The request is sent once, whatever becomes of it.  If its answer is lost,
- * the registry may have kept the numbers, and may have given them out again,
- * to the next start of this server or to a copy of it.  A second request would
- * keep them once more.  So another connection is tried only while nothing was
- * sent.
- */
-void
-segment_keep_over_link(const LinkRequest *keep)
-{
-	int64		deadline = clock_read_steady() + KEEP_MS * INT64CONST(1000);
-	int			failures = keeping.failures;
-	bool		is_reset = false;
-
-	registry_link_retry(&segment_link);
-	keeping.request = keep;
-	while (!keeping.is_done)
-	{
-		LinkWait	wait;
-		int64		left_ms = (deadline - clock_read_steady()) / 1000;
-		int			events;
-
-		if (left_ms <= 0)
-			break;
-		registry_link_serve(&segment_link);
-
-		if (keeping.is_done || keeping.failures > failures + 1 ||
-			(keeping.failures > failures && keeping.is_sent))
-			break;
-		if (keeping.failures > failures && !is_reset)
-		{
-			registry_link_reset(&segment_link);
-			is_reset = true;
-		}
-		registry_link_wait(&segment_link, &wait);
-		if (wait.timeout_ms >= 0)
-			left_ms = Min(left_ms, wait.timeout_ms);
-		events = WaitLatchOrSocket(MyLatch,
-								   WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH | wait.events,
-								   wait.socket, left_ms, wait_event_worker(&shared->services));
-		ResetLatch(MyLatch);
-		if (events & WL_POSTMASTER_DEATH)
-			break;
-		if (events & WL_SOCKET_MASK)
-			registry_link_is_ready(&segment_link);
-	}
-	if (!keeping.is_done)
-		ereport(LOG,
-				(errmsg("could not keep the unused numbers of segments"),
-				 errdetail("The registry did not answer.")));
-	keeping.request = NULL;
-}
 
 /*
  * The home database
@@ -330,30 +230,4 @@ segment_serve_at_home(void)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-}
-
-/*
- * The server waits for this, and nothing can interrupt it any more.  Numbers
- * that are not kept are lost, which does no harm.  So it waits neither for a
- * lock, which is an ERROR, nor for the disk or a standby.
- */
-void
-segment_keep_at_home(const LinkRequest *keep)
-{
-	char	   *schema;
-
-	AbortOutOfAnyTransaction();
-	home_begin("keeping segments of numbers");
-	schema = find_schema(false);
-	if (schema != NULL)
-	{
-		home_run("LOCK TABLE %ssnowflake_segment_tag, %ssnowflake_segment_kept,"
-				 " %ssnowflake_segment_place IN ROW EXCLUSIVE MODE NOWAIT", schema, schema, schema);
-		home_run_texts(psprintf("SELECT FROM %ssnowflake_segment_tag"
-								" WHERE incarnation = ANY ($1::uuid[]) FOR UPDATE NOWAIT",
-								schema), 1, &keep->values[2]);
-		(void) run_at_home(keep, schema);
-		home_run("SET LOCAL synchronous_commit = off");
-	}
-	home_commit();
 }

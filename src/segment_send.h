@@ -27,10 +27,6 @@ extern int64 segment_due_at_home(void);
  */
 extern void segment_serve_at_home(void);
 
-/* Send the request of segment_keep.c, and wait for the answer. */
-extern void segment_keep_over_link(const LinkRequest *keep);
-extern void segment_keep_at_home(const LinkRequest *keep);
-
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_SEGMENT_SEND_H */

@@ -29,7 +29,6 @@
 #include "record.h"
 #include "registry_link.h"
 #include "segment_fetch.h"
-#include "segment_keep.h"
 #include "segment_send.h"
 #include "settings.h"
 #include "waits.h"
@@ -214,21 +213,13 @@ sleep_and_check(long timeout_ms)
 }
 
 /*
- * At the end of this process, and only when the server stops, too.  An error
- * here ends it at once, so what comes first is what matters more.
+ * At the end of this process, and only when the server stops, too.
  */
 static void
 remember_lease(int code, Datum arg)
 {
 	if (worker_ends_with_server())
 		lease_remember_at_exit();
-}
-
-static void
-keep_segments(int code, Datum arg)
-{
-	if (worker_ends_with_server())
-		segment_keep_at_exit();
 }
 
 void
@@ -259,7 +250,6 @@ snowflake_services_main(Datum arg)
 		{
 			worker_connect(me);
 			worker_clear_error(me);
-			before_shmem_exit(keep_segments, (Datum) 0);
 			before_shmem_exit(remember_lease, (Datum) 0);
 			is_connected = true;
 		}

@@ -55,7 +55,6 @@ int			snowflake_lease_ttl;
 int			snowflake_max_clock_skew;
 int			snowflake_clock_skew_action = SKEW_WARN;
 int			snowflake_max_segment_tags;
-bool		snowflake_keep_segments;
 
 bool		snowflake_settings_fixed = false;
 
@@ -109,7 +108,6 @@ static const char *const setting_names[] = {
 	"snowflake.max_clock_skew",
 	"snowflake.clock_skew_action",
 	"snowflake.max_segment_tags",
-	"snowflake.keep_segments",
 };
 
 static bool
@@ -515,11 +513,6 @@ define_segments(GucContext fixed)
 							"Each takes about 1 kB of shared memory.",
 							&snowflake_max_segment_tags, 500, 0, 10000,
 							fixed, 0, NULL, NULL, NULL);
-
-	DefineCustomBoolVariable("snowflake.keep_segments",
-							 "Whether a clean shutdown keeps the unused rest of all segments for the next start.", NULL,
-							 &snowflake_keep_segments, true,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 /*

@@ -59,7 +59,6 @@ extern int	snowflake_lease_ttl;	/* ms */
 extern int	snowflake_max_clock_skew;	/* ms, CLOCK_SKEW_ANY */
 extern int	snowflake_clock_skew_action;	/* a SkewAction */
 extern int	snowflake_max_segment_tags;
-extern bool snowflake_keep_segments;
 
 /*
  * Was the library preloaded?  Then layout, epoch and others are what they are

@@ -598,7 +598,6 @@ typedef struct Segments
 	 */
 	int			used;			/* entries from here on never had a tag */
 	SegmentCommand command;
-	bool		is_closing;		/* the server stops */
 	char		error[SEGMENT_MESSAGE_SIZE];	/* the registry cannot be
 												 * asked; '' else */
 	bool		error_passes;	/* by itself */

@@ -298,7 +298,7 @@ CREATE ROLE app LOGIN;
 GRANT EXECUTE ON FUNCTION snowflake_segment_nextval(text) TO app;
 SQL
 	my @numbers = split /\n/, $old->safe_psql('postgres', "SELECT snowflake_segment_nextval('customer') FROM generate_series(1, 150)");
-	my $kept = $old->safe_psql('postgres', 'SELECT max_id FROM snowflake_segments.snowflake_segments');
+	my $given = $old->safe_psql('postgres', 'SELECT max_id FROM snowflake_segments.snowflake_segments');
 	$old->stop;
 
 	$new->init(force_initdb => 1);
@@ -335,7 +335,7 @@ CONF
 	is(scalar(grep { $numbers[$_] <= $numbers[ $_ - 1 ] } 1 .. $#numbers), 0, "$mode: so do numbers of segments, also with a right that was granted");
 	is($new->safe_psql('postgres', 'SELECT name, prefix FROM snowflake_key_formats()'), 'order|OR', "$mode: and formats of keys");
 	is($new->safe_psql('postgres', "SELECT string_agg(\"check\", ' ') FROM snowflake_check() WHERE status = 'error'"), '', "$mode: snowflake_check() finds no error");
-	note "$mode: numbers go on at $numbers[150], with max_id $kept before";
+	note "$mode: numbers go on at $numbers[150], with max_id $given before";
 	$new->stop;
 }
 

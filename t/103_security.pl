@@ -109,9 +109,9 @@ my %open = (
 # For the owner of the extension, and whom the owner lets
 my $asks = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,,,,i,9,00:10:00,0,"2024-05-01 10:00+00",,layout,host,1,1,,,t)';
 my $here = '(t,here,-infinity,1,"2024-05-01 09:00+00",-infinity,-infinity,f,f)';
-my $takes = '("{invoice,ticket}","{null,null}","{0,0}","{1,1}",holder,00:01:00,aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,1,here)';
+my $takes = '("{invoice,ticket}","{null,null}","{0,0}","{1,1}",00:01:00,aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,1,here)';
 my $stay = '(t,here,00:01:00,-infinity,"2024-05-01 09:00+00","2024-05-01 09:00+00","2024-05-01 10:01+00",t,f)';
-my $reported = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,holder,1,"2024-05-01 09:00+00",00:01:00,"2024-05-01 08:00+00")';
+my $reported = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,1,"2024-05-01 09:00+00",00:01:00,"2024-05-01 08:00+00")';
 my %closed = (
 	'snowflake_backfill(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
 	'snowflake_segment_create(text,bigint,integer,integer,integer,bigint,text)' => [ 'ticket' ],
@@ -161,10 +161,8 @@ my %closed = (
 	'snowflake_segments_give(timestamp with time zone,snowflake_segment_request,integer,boolean)' => [ '2024-05-01 10:00+00', $takes, 1, 'true' ],
 	'snowflake_segments_report(timestamp with time zone,snowflake_segment_request,snowflake_segment_server,boolean,snowflake_segment_place)' => [ '2024-05-01 10:00+00', $takes, $reported, 'true', $stay ],
 	'snowflake_segments_serve(timestamp with time zone,text,timestamp with time zone,snowflake_segment_request)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', $takes ],
-	'snowflake_segments_keep(timestamp with time zone,text,timestamp with time zone,text,interval,uuid[],bigint[],bigint[],text)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', 'holder', '1 min', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{1}', '{2}', 'elsewhere' ],
 	'snowflake_segments_open(timestamp with time zone,text,timestamp with time zone,boolean)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', undef ],
-	'snowflake_take_segments(text[],uuid[],bigint[],bigint[],text,interval,uuid,bigint,text)' => [ '{invoice,ticket}', '{null,null}', '{0,0}', '{1,1}', 'holder', '1 min', 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 1, 'here' ],
-	'snowflake_keep_segments(text,interval,uuid[],bigint[],bigint[],text)' => [ 'holder', '1 min', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{1}', '{2}', 'elsewhere' ],
+	'snowflake_take_segments(text[],uuid[],bigint[],bigint[],interval,uuid,bigint,text)' => [ '{invoice,ticket}', '{null,null}', '{0,0}', '{1,1}', '1 min', 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 1, 'here' ],
 	'snowflake_open_segments(boolean)' => [ undef ],
 );
 
@@ -187,7 +185,6 @@ my %uncalled = (
 # With the rights of the extension's owner: the tables are not for the callers.
 my @definers = qw(
   snowflake_alter_tag snowflake_create_tag snowflake_drop_tag
-  snowflake_keep_segments
   snowflake_key_format_alter snowflake_key_format_create snowflake_key_format_drop
   snowflake_lease_node snowflake_open_nodes
   snowflake_open_segments snowflake_release_node snowflake_take_segments);
@@ -408,7 +405,6 @@ snowflake_nodes|snowflake_node_counts|v|pg_monitor SELECT
 snowflake_nodes|snowflake_node_lease|r|
 snowflake_nodes|snowflake_node_place|r|
 snowflake_nodes|snowflake_nodes|v|pg_monitor SELECT
-snowflake_segments|snowflake_segment_kept|r|PUBLIC SELECT
 snowflake_segments|snowflake_segment_place|r|PUBLIC SELECT
 snowflake_segments|snowflake_segment_server|r|PUBLIC SELECT
 snowflake_segments|snowflake_segment_tag|r|PUBLIC SELECT
@@ -660,7 +656,7 @@ foreach my $sql (
 my @served = map {
 	my $name = $_;
 	grep { /^$name\b/ } keys %closed
-} qw(snowflake_lease_node snowflake_create_tag snowflake_take_segments snowflake_keep_segments snowflake_alter_tag snowflake_drop_tag);
+} qw(snowflake_lease_node snowflake_create_tag snowflake_take_segments snowflake_alter_tag snowflake_drop_tag);
 
 # A server that has its number and its segments from there, as a role whose
 # search path is that schema, before "public".
@@ -686,14 +682,13 @@ CONF
 		"SELECT snowflake_segment_alter('other', step => 10)", "SELECT snowflake_segment_drop('other')", "SELECT snowflake_segment_create('rest')",
 		"SELECT snowflake_segment_nextval('rest')");
 	$other->stop;
-	is($node->safe_psql('victim', 'SELECT pg_catalog.count(*) FROM hostile.snowflake_segment_kept'), '1', 'served: a rest is kept');
 	is(ran($node), '', 'served: nothing ran');
 }
 
 # Temporary tables of who calls what is SECURITY DEFINER come before all others
 # in its search path.
 is(error_of($node, 'victim', join(';', 'SET search_path = pg_temp, hostile, public',
-		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_node_lease snowflake_node_place snowflake_segment_tag snowflake_segment_kept snowflake_segment_place snowflake_segment_server pg_database pg_extension)),
+		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_node_lease snowflake_node_place snowflake_segment_tag snowflake_segment_place snowflake_segment_server pg_database pg_extension)),
 		map { statement($_, @{ $closed{$_} }) } @served), extra_params => [ '-U', 'server' ])->{message},
 	'', 'called with temporary tables in the way');
 is(ran($node), '', 'called with temporary tables in the way: nothing ran');

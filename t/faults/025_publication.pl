@@ -86,7 +86,6 @@ SELECT 'backfill', b::text FROM snowflake_home.backfill b
 UNION ALL SELECT 'lease', l::text FROM snowflake_home.lease l
 UNION ALL SELECT 'place', p::text FROM snowflake_segments.snowflake_segment_place p
 UNION ALL SELECT 'tag', t::text FROM snowflake_segments.snowflake_segment_tag t
-UNION ALL SELECT 'kept', k::text FROM snowflake_segments.snowflake_segment_kept k
 ORDER BY 1, 2
 SQL
 }
@@ -147,7 +146,6 @@ foreach my $copy ('off', 'on')
 	backfill($s1, 1, $A);
 	backfill($s1, 1, $B);
 	$s1->safe_psql('postgres', "SELECT snowflake_segment_alter('x', step => 2000); SELECT snowflake_segment_create('of the publisher')");
-	$s1->safe_psql('postgres', "INSERT INTO snowflake_segments.snowflake_segment_kept SELECT incarnation, 'h', 1, 2, now() FROM snowflake_segments.snowflake_segment_tag; DELETE FROM snowflake_segments.snowflake_segment_kept");
 	ok(caught_up($s1, $s2), "copy $copy: the subscription goes on");
 	is(state_of($s2), $state, "copy $copy: and the subscriber's state is its own");
 

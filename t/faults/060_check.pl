@@ -159,7 +159,7 @@ restart_with_conf($node, '');
 restart_with_conf($node, 'snowflake.max_segment_tags = 2');
 is(check($node, 'segments'), 'ok|No numbers were drawn from segments since the server was started.', 'no segments');
 $node->safe_psql('postgres', <<'SQL');
-SELECT snowflake_segment_create('a', max_value => 1111), snowflake_segment_create('b', step => 1);
+SELECT snowflake_segment_create('a', step => 1000, max_value => 1111), snowflake_segment_create('b', step => 1);
 SQL
 $node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('a')|);
 is(check($node, 'segments'), 'warning|Numbers of tag "a" up to 1000 of 1111 have been given out to servers.', 'nine tenths of all numbers');

@@ -391,7 +391,7 @@ CREATE DATABASE bare;
 CREATE DATABASE latin ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0;
 CREATE ROLE drawer LOGIN;
 SELECT format('GRANT EXECUTE ON FUNCTION %s TO drawer', p.oid::regprocedure)
-FROM pg_proc AS p WHERE p.proname IN ('snowflake_take_segments', 'snowflake_keep_segments') \gexec
+FROM pg_proc AS p WHERE p.proname = 'snowflake_take_segments' \gexec
 SQL
 	make_registry($registry, 'other');
 	my %patient = (conf => "snowflake.max_wait = '4s'\n");
@@ -716,7 +716,7 @@ sub test_promoted
 	my ($a, $c, $cut, $stopped) = map { $make->($_, $number++) } qw(first second cut stopped);
 	my @servers = ($a, $c, $cut, $stopped);
 
-	command($a, "create('$_', step => 100)") foreach qw(all rest kept last);
+	command($a, "create('$_', step => 100)") foreach qw(all rest last);
 
 	# What the standby knows of.
 	take($a, 'all', 5);
@@ -725,18 +725,12 @@ sub test_promoted
 	take($cut, 'rest', 5);
 	take($a, 'last', 5);
 	take($stopped, 'last', 5);
-	take($c, 'kept', 5);
-	$c->{node}->stop;
-	my $kept = 'SELECT count(*) FROM snowflake_segment_kept';
-	ok($old->poll_query_until('postgres', $kept, '2'), 'rests are kept');
 	$old->wait_for_catchup($new, 'replay');
 	$new->append_conf('postgresql.conf', "primary_conninfo = ''\n");
 	reload_node($new);
 	$old->poll_query_until('postgres', 'SELECT NOT EXISTS (SELECT FROM pg_stat_replication)') or die 'still a standby';
 
 	# What it does not.
-	start_node($c->{node});
-	is((take($c, 'kept', 5))[0], 6, 'the kept rest goes on');
 	take($a, 'all', 150);
 	take($_->[0], $_->[1], 15) foreach [ $cut, 'rest' ], [ $stopped, 'last' ];
 	my %lost = map { $_->[1] => (wait_held($_->[0], $_->[1]))[1] } [ $cut, 'rest' ], [ $stopped, 'last' ];
@@ -749,15 +743,14 @@ sub test_promoted
 
 	# Those that are connected report.
 	ok(poll(sub { max_id($new, 'all') >= $all }), 'what was lost is reported');
-	is($new->safe_psql('postgres', $kept), 0, 'what was kept is not any more');
 	$c->{node}->stop('immediate');
 	start_node($c->{node});
 	take($a, 'all', how_many(held($a, 'all')));
 	my $error = stops($a, 'all', 'after the promotion', qr/^The registry was promoted or restored, and gives out no segments until \d{4}-\d\d-\d\d \S+\. Waited/);
-	stops($c, 'kept', 'after the promotion', qr/^The registry was promoted or restored, and gives out no segments until /);
+	stops($c, 'all', 'started after the promotion', qr/^The registry was promoted or restored, and gives out no segments until /);
 	is(max_id($new, 'all'), $all, 'nothing is given out');
 	cmp_ok(flows($a, 'all', 'later'), '>', $all, 'later: above what was reported');
-	cmp_ok(flows($c, 'kept', 'later'), '>', 100, 'later: not what was kept before');
+	cmp_ok(flows($c, 'all', 'later'), '>', $all, 'later: also where it was started meanwhile');
 
 	# Those that are not stop, and what they have is given out again.
 	stops($cut, 'rest', 'a server that is cut off', qr/^$away/);
@@ -770,10 +763,9 @@ sub test_promoted
 	cmp_ok(flows($cut, 'rest', 'a server that comes back'), '>', $lost{rest}[1], 'a server that comes back: not what is another one\'s by now');
 	is(scalar(take($cut, 'rest', 200)), 200, 'and go on');
 
-	# One that comes back only to stop keeps none of that.
-	set_registry($stopped, proxy_conninfo($stopped->{new}));
-	poll(sub { try_take($stopped, 'last'); return $stopped->{error}{detail} =~ /^$away.*\Q$stopped->{new}{host}\E/ }) or die 'it still asks another';
-	stop_asleep($stopped->{node}, sub { set_proxy($_, 'pass') foreach @{$stopped}{qw(old new)} });
+	# One that is stopped meanwhile begins with others.
+	$stopped->{node}->stop;
+	set_proxy($_, 'pass') foreach @{$stopped}{qw(old new)};
 	start_node($stopped->{node});
 	flows($stopped, 'last', 'a server that stopped');
 	is(scalar(take($stopped, 'last', 200)), 200, 'and go on');
@@ -835,12 +827,13 @@ sub test_set_back
 			conf => "snowflake.max_wait = '3s'\n" . (/told|lost/ ? "snowflake.lease_ttl = '$closed s'\n" : ''))
 	} qw(told lost late new);
 	my @servers = ($told, $lost, $late, $new);
-	my $reports = 'SELECT reports FROM snowflake_segment_server WHERE holder = '
-	  . $told->{node}->safe_psql('postgres', q(SELECT quote_literal(system_identifier) FROM pg_control_system()));
 	my $state = q(SELECT closed_until > now(), guarded_until > now() FROM snowflake_segment_place);
 
 	# Two buffers each: what is drawn is known at the backup.
 	command($told, q|create('t', step => 100)|);
+	take($told, 't', 1);
+	my $reports = "SELECT reports FROM snowflake_segment_server WHERE reporter = '"
+	  . $registry->safe_psql('postgres', 'SELECT reporter FROM snowflake_segment_server') . "'";
 	foreach my $server ($told, $lost, $late)
 	{
 		take($server, 't', 15);
@@ -910,29 +903,25 @@ sub test_stops
 	my $a = new_server($registry, 'stops_a', 1, proxy => 1, %patient);
 	my $b = new_server($registry, 'stops_b', 2, %patient);
 	my @all = ($a, $b);
-	my $kept = 'SELECT count(*) FROM snowflake_segment_kept';
 
-	command($a, q|create('t', step => 100)|);
-	take($a, 't', 5);
-	take($b, 't', 5);
-	take($a, 't', 10);
-	my @held = wait_held($a, 't');
-	my $next = 16;
-	foreach (1 .. 3)
+	# what it had is lost, and no more; others go on
+	command($a, q|create('rare')|);
+	take($_, 'rare', 1) foreach $b, $a;
+	foreach my $stop (
+		sub { $a->{node}->stop('fast') }, sub { $a->{node}->stop('smart') },
+		sub { kill9_postmaster($a->{node}, all => 1) })
 	{
-		$a->{node}->stop;
-		# (which may be on its way still)
-		ok($registry->poll_query_until('postgres', $kept, '2'), 'stopped: what is left is kept');
-		is(scalar(take($b, 't', 150)), 150, 'the other server has numbers');
+		my @held = wait_held($a, 'rare');
+		is(how_many(@held), 19, 'drawn once: 19 numbers are in memory');
+		$stop->();
 		start_node($a->{node});
-		is(flows($a, 't', 'started'), $next++, 'started: it goes on where it was');
+		is(flows($a, 'rare', 'started'), $held[1][1] + 1, 'stopped: what it had is lost, and no more');
 	}
-	is(scalar(grep { my $n = $_; grep { $n >= $_->[0] && $n <= $_->[1] } @held } all_numbers('t', $b)), 0,
-		'the other server had none of it');
-	my @rest = take($a, 't', how_many(@held) - 3);
-	is("@rest[0, -1]", "$next $held[1][1]", 'all of it, lowest first');
+	is((take($b, 'rare', 1))[0], 2, 'the other server goes on with what it has');
 
 	# a copy of a server
+	command($a, q|create('t', step => 100)|);
+	take($a, 't', 5);
 	$a->{node}->stop;
 	my $copy = copy_node($a->{node}, 'stops_copy');
 	start_node($_) foreach $copy, $a->{node};
@@ -941,133 +930,18 @@ sub test_stops
 	wait_drawn($_, 500) foreach @draws;
 	is(join('', map { sqlstates($_) } @draws), '', 'a copy: all draw');
 
-	# What one of them has kept the other may get, so from now on they are others.
-	foreach my $node ($copy, $a->{node}, $copy)
+	# stopped and started in turn
+	foreach my $server (@all[ 2, 0, 2 ])
 	{
-		$node->stop;
-		start_node($node);
-		push @all, my $again = server($node->name . ' ' . @all, $node, $a->{proxy});
-		flows($again, 't', 'a copy is stopped and started');
+		$server->{node}->stop;
+		start_node($server->{node});
+		flows($server, 't', 'a copy is stopped and started');
 	}
 	$copy->stop;
-	$a = $all[-2];
 	is(scalar(take($_, 't', 500)), 500, "$_->{name}: numbers flow") foreach $a, $b;
 
-	# which what the copy has kept may be below, until the next request
-	poll(sub { take($a, 't', 500); return $registry->safe_psql('postgres', $kept) == 0; }) or die "what the copy has kept remains\n";
-
-	# while the registry hangs, and is down
-	foreach my $mode ('hole', 'hold answers', 'refuse')
-	{
-		take($a, 't', 50);
-		my $last = max(all_numbers('t', $a));
-		my $end = max map { $_->[1] } held($a, 't');
-		set_proxy($a->{proxy}, $mode);
-		my $began = time();
-		my $from = -s $a->{node}->logfile;
-		$a->{node}->stop;
-		cmp_ok(time() - $began, '<', 30, "$mode: the server stops");
-		like(slurp_file($a->{node}->logfile, $from), qr/LOG:  could not keep the unused numbers of segments\n/,
-			"$mode: the log says what is lost");
-		set_proxy($a->{proxy}, 'pass');
-		start_node($a->{node});
-		cmp_ok(flows($a, 't', "$mode: it is started"), '>', $last, "$mode: it goes on above");
-	}
-
-	# killed: what it had is lost, and no more
-	command($a, q|create('killed', step => 50)|);
-	take($a, 'killed', 20);
-	@held = wait_held($a, 'killed');
-	kill9_postmaster($a->{node}, all => 1);
-	start_node($a->{node});
-	is(flows($a, 'killed', 'killed'), $held[1][1] + 1, 'killed: what it had is lost, and no more');
-
-	# not kept
-	$registry->safe_psql('postgres', 'DELETE FROM snowflake_segment_kept');
-	$a->{node}->safe_psql('postgres', 'ALTER SYSTEM SET snowflake.keep_segments = off');
-	reload_node($a->{node});
-	$a->{node}->poll_query_until('postgres', 'SHOW snowflake.keep_segments', 'off');
-	$a->{node}->stop;
-	is($registry->safe_psql('postgres', $kept), 0, 'snowflake.keep_segments is off: nothing is kept');
-	start_node($a->{node});
-	cmp_ok(flows($a, 'killed', 'not kept'), '>', max_id($registry, 'killed') - 100, 'not kept: it goes on above');
-
-	check(10, @all);
+	check(6, @all);
 	$_->{node}->stop foreach $a, $b;
-	return;
-}
-
-#
-# What is kept was sent to the registry, and the answer is lost
-#
-sub test_lost
-{
-	my $registry = new_registry('registry_lost', "log_statement = all\n");
-	my $one = new_server($registry, 'lost', 1, proxy => 1);
-	my $busy = q(SELECT FROM pg_stat_activity WHERE application_name LIKE 'snowflake segments %' AND state <> 'idle');
-	my $began = -s $registry->logfile;
-
-	# Stop it with the numbers from 11 on left of a tag, and cut it off once they
-	# are kept.  Returns the last one.
-	my $stop = sub {
-		my ($tag, $then) = @_;
-
-		my $kept = "SELECT count(*) FROM snowflake_segment_kept JOIN snowflake_segment_tag USING (incarnation) WHERE tag = '$tag'";
-		command($one, "create('$tag', step => 15)");
-		is(scalar(take($one, $tag, 10)), 10, "$tag: numbers");
-		my @left = wait_held($one, $tag);
-		is($left[0][0], 11, "$tag: what is left");
-		stop_asleep(
-			$one->{node},
-			sub {
-				# answers to what was asked before have come
-				$registry->poll_query_until('postgres', "SELECT NOT EXISTS ($busy)") or die "a request does not end\n";
-				set_proxy($one->{proxy}, 'delay 0');
-				set_proxy($one->{proxy}, 'hold answers');
-				$began = -s $registry->logfile;
-			},
-			sub {
-				poll(sub { $registry->safe_psql('postgres', $kept) == 2 }) or die "nothing is kept\n";
-				$then->($left[1][1]) if $then;
-
-				# a second one would come through
-				set_proxy($one->{proxy}, 'reset');
-			});
-		my @sent = slurp_file($registry->logfile, $began) =~ /LOG: .* SELECT \S*snowflake_keep_segments\(/g;
-		is(scalar(@sent), 1, "$tag: they are sent to the registry once");
-		start_node($one->{node});
-		return $left[1][1];
-	};
-
-	# It is started again, draws some of it, crashes and is started again.
-	my $last = $stop->('crash');
-	is(join(' ', take($one, 'crash', 7)), join(' ', 11 .. 17), 'crash: it has what was kept');
-	kill9_postmaster($one->{node}, all => 1);
-	start_node($one->{node});
-	cmp_ok((take($one, 'crash', 20))[0], '>', $last, 'crash: not again after a crash');
-
-	# A copy of it has drawn all of it by then.
-	$one->{node}->stop;
-	my $copy = server('lost_copy', copy_node($one->{node}, 'lost_copy'));
-	$copy->{node}->append_conf('postgresql.conf', "snowflake.registry = '" . registry_conninfo($registry) . "'\n");
-	start_node($_->{node}) foreach $one, $copy;
-	$last = $stop->(
-		'copy',
-		sub {
-			my ($to) = @_;
-			is(join(' ', take($copy, 'copy', $to - 10)), join(' ', 11 .. $to), 'copy: it has what was kept');
-		});
-	cmp_ok((take($one, 'copy', 20))[0], '>', $last, 'copy: the server does not have it too');
-
-	# Both want it at the same time.
-	$last = $stop->('both');
-	my @draws = map { draw_on($_, 'both', delay => 0, max_wait => '20s', finish => 60_000) } $one, $copy;
-	wait_drawn($_, 300) foreach @draws;
-	my @drawn = sort { $a <=> $b } all_numbers('both', $one, $copy);
-	is(join(' ', @drawn[ 0 .. $last - 1 ]), join(' ', 1 .. $last), 'both: each number that was kept is drawn, by one of them');
-
-	check(3, $one, $copy);
-	$_->{node}->stop foreach $one, $copy;
 	return;
 }
 
@@ -1078,20 +952,13 @@ sub test_own
 {
 	my $node = leasing_node('own', 'dbname=nowhere');
 	my $own = server('own', $node);
-	my $doctor = q(SELECT string_agg(status || '|' || detail, E'\n') FROM snowflake_check() WHERE "check" = 'registry');
-	my $said;
 
 	$node->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
 	make_registry($node, 'registry');
 	set_registry($own, registry_conninfo($node, dbname => 'registry'));
 	wait_number($node);
-	unlike($node->safe_psql('postgres', $doctor), qr/own cluster/, 'own: no segments, nothing to lose');
 	command($own, q|create('t', step => 100)|);
 	take($own, 't');
-	like($node->safe_psql('postgres', $doctor),
-		qr/^ok\|This server is node 0 until .*\nok\|The registry is a database of this server's own cluster, so it cannot be asked while this server stops: each clean restart loses the unused numbers of its segments\.$/,
-		'own: snowflake_check() says what a restart loses');
-
 	# its own connections do not keep it from stopping
 	foreach my $mode ('smart', 'fast')
 	{
@@ -1103,13 +970,10 @@ sub test_own
 	}
 
 	# with a number of its own as well
-	unlike($node->safe_psql('postgres', $doctor), qr/\|The registry gives no node number/, 'own: the number is leased');
 	$node->append_conf('postgresql.conf', "snowflake.node_id = 7\n");
 	$node->stop;
 	start_node($node);
 	flows($own, 't', 'own: with snowflake.node_id');
-	like($node->safe_psql('postgres', $doctor), qr/^ok\|The registry gives no node number, .*\nok\|The registry is a database of this server's own cluster, /,
-		'own: snowflake_check() says so there, too');
 	check(3, $own);
 	$node->stop;
 	return;
@@ -1203,7 +1067,7 @@ SQL
 		'1, 10, 1, 1, 0, NULL::bigint, 10, NULL::timestamptz, false, NULL, 1')
 	{
 		$registry->safe_psql('nonsense', <<SQL);
-CREATE OR REPLACE FUNCTION snowflake_take_segments(tags text[], incarnations uuid[], seen bigint[], lengths bigint[], holder text, hold interval,
+CREATE OR REPLACE FUNCTION snowflake_take_segments(tags text[], incarnations uuid[], seen bigint[], lengths bigint[], hold interval,
     reporter uuid, reports bigint, place text)
 RETURNS SETOF snowflake_segment_answer
 LANGUAGE sql AS \$\$ SELECT t, gen_random_uuid(), $columns FROM unnest(tags) AS t \$\$;
@@ -1226,7 +1090,6 @@ my %tests = (
 	'promoted' => \&test_promoted,
 	'set back' => \&test_set_back,
 	'stops' => \&test_stops,
-	'lost' => \&test_lost,
 	'own' => \&test_own,
 	'settings' => \&test_settings);
 in_parallel(

@@ -6,13 +6,10 @@
 # The registry logs which server it gave which segment, over which connection.
 # So each missing number is accounted for.  It is in a segment that
 #
-#	- a server had in one of its two buffers when it crashed, or was stopped
-#	  without keeping it, or had no answer for lease_ttl while the registry was
-#	  restarted, or has there in the end, and of which it gave out nothing above
-#	  that number;
+#	- a server had in one of its two buffers when it crashed or was stopped, or
+#	  had no answer for lease_ttl while the registry was restarted, or has there
+#	  in the end, and of which it gave out nothing above that number;
 #	- never arrived, since the connection was lost in that request;
-#	- was kept, and is so still, or was forgotten in a failover, or after a
-#	  restart of the registry that was not proved to have lost nothing;
 #
 # or it was drawn by a statement whose result never arrived, as its connection
 # was lost, or ended before: no more than the statement asked for.
@@ -89,7 +86,6 @@ my %of_server = (
 	'kill -9 of a backend' => \&backend_killed,
 	'kill -9 of the worker' => \&worker_killed,
 	'immediate shutdown of a server' => sub { return server_stopped('immediate') },
-	'fast shutdown that keeps nothing' => sub { return server_stopped('fast', 'off') },
 	'fast shutdown of a server' => sub { return server_stopped('fast') },
 	'kill -9 of a server soon after its start' => \&server_killed_soon,
 	'server frozen' => \&server_frozen,
@@ -153,24 +149,13 @@ END$$;
 CREATE TRIGGER note AFTER UPDATE ON snowflake_segment_tag
 	FOR EACH ROW WHEN (new.max_id > old.max_id) EXECUTE FUNCTION note_segment();
 
-CREATE FUNCTION note_kept() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
-BEGIN
-	PERFORM note(CASE TG_OP WHEN 'INSERT' THEN 'kept' ELSE 'again' END, s.tag, k.first, k.last)
-	FROM snowflake_segment_tag AS s,
-		(SELECT (CASE TG_OP WHEN 'INSERT' THEN new ELSE old END).*) AS k
-	WHERE s.incarnation = k.incarnation;
-	RETURN NULL;
-END$$;
-CREATE TRIGGER note AFTER INSERT OR DELETE ON snowflake_segment_kept
-	FOR EACH ROW EXECUTE FUNCTION note_kept();
-
 CREATE FUNCTION note_place() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
-	PERFORM note(CASE WHEN new.place <> old.place THEN 'moved' ELSE 'closed' END, '', 0, 0);
+	PERFORM note('moved', '', 0, 0);
 	RETURN NULL;
 END$$;
 CREATE TRIGGER note AFTER UPDATE ON snowflake_segment_place
-	FOR EACH ROW WHEN (new.place <> old.place OR new.closed_until > old.closed_until) EXECUTE FUNCTION note_place();
+	FOR EACH ROW WHEN (new.place <> old.place) EXECUTE FUNCTION note_place();
 SQL
 	return $registry;
 }
@@ -466,51 +451,25 @@ sub worker_killed
 	return (0, sub { });
 }
 
-# Nor where the registry is slow: it says so.
-sub stop_server
-{
-	my ($server, $mode) = @_;
-	my $node = $server->{node};
-	my $from = -s $node->logfile;
-
-	$node->stop($mode);
-	crashes($server) if slurp_file($node->logfile, $from) =~ /could not keep the unused numbers/;
-	end_draws($server);
-	return;
-}
-
 sub server_stopped
 {
-	my ($mode, $keep) = @_;
+	my ($mode) = @_;
 	my $server = choose();
-	my $node = $server->{node};
 
-	if (defined $keep)
-	{
-		$node->safe_psql('postgres', "ALTER SYSTEM SET snowflake.keep_segments = $keep");
-		reload_node($node);
-	}
-
-	stop_server($server, $mode);
-
-	# it cannot keep it where the registry may be away
-	crashes($server) if $mode eq 'immediate' || defined $keep || $busy{registry};
-	return (
-		rand 1,
-		sub {
-			start_server($server);
-			$node->safe_psql('postgres', 'ALTER SYSTEM RESET snowflake.keep_segments');
-			reload_node($node);
-		});
+	$server->{node}->stop($mode);
+	crashes($server);
+	end_draws($server);
+	return (rand 1, sub { start_server($server) });
 }
 
-# Of what was kept it has begun to draw, and has not told the registry so.
+# What it was given first has hardly been drawn from, and the registry was not told.
 sub server_killed_soon
 {
 	my $server = choose();
 
-	crashes($server) if $busy{registry};
-	stop_server($server, 'fast');
+	$server->{node}->stop('fast');
+	crashes($server);
+	end_draws($server);
 	return (
 		rand 1,
 		sub {
@@ -717,8 +676,7 @@ sub run_round
 		$fault->{heal}->();
 	}
 
-	# The registry opens, and gives some out.  All servers have reached it: one
-	# that is stopped keeps nothing if its next request fails.
+	# The registry opens, and gives some out.  All servers have reached it.
 	my $least = fetches() + 8;
 	my $healed = time();
 	my $requests = <<SQL;
@@ -768,15 +726,13 @@ sub indexes
 		int(($last - $remainder) / $delta));
 }
 
-# Were the numbers of a note given out anew, without having been kept?  Then they
-# did not arrive, and the registry has lost that it gave them, or had not
-# committed it.
+# Were the numbers of a note given out anew?  Then they did not arrive, and the
+# registry has lost that it gave them, or had not committed it.
 sub given_anew
 {
 	my ($note, @later) = @_;
-	my ($next) = grep { $_->{first} <= $note->{last} && $_->{last} >= $note->{first} } @later;
 
-	return $next && $next->{what} ne 'kept';
+	return any { $_->{first} <= $note->{last} && $_->{last} >= $note->{first} } @later;
 }
 
 # What servers were given of one tag: a segment of which all numbers above the
@@ -784,24 +740,19 @@ sub given_anew
 # two buffers.
 sub find_reasons
 {
-	my ($t, $notes, $last_on, $moves, $missing) = @_;
-	my @own = grep { $_->{what} =~ /given|again|kept/ && $_->{tag} == $t } @{$notes};
+	my ($t, $notes, $last_on, $missing) = @_;
+	my @own = grep { $_->{what} eq 'given' && $_->{tag} == $t } @{$notes};
 	my %given;
 
 	while (my $note = shift @own)
 	{
-		next if $note->{what} eq 'kept';
 		my $is_last = $last_on->{ $note->{connection} } eq $note->{request};
 		next if $is_last && given_anew($note, @own);
 		my ($first, $last) = indexes($tags[$t], $note->{first}, $note->{last});
 		my $is_whole = any { $_->[0] <= $first && $_->[1] >= $last } @{$missing};
 
 		@{$note}{qw(from to)} = ($first, $last);
-		if ($moves->{ $note->{request} } && $note->{what} eq 'again')
-		{
-			$note->{reason} = 'forgotten';
-		}
-		elsif ($is_whole && $is_last)
+		if ($is_whole && $is_last)
 		{
 			$note->{reason} = 'did not arrive';
 		}
@@ -834,9 +785,8 @@ sub account
 	my @held = @_;
 	my @notes = read_notes();
 	my %server = map { $_->{name} => $_ } @servers;
-	my %moves = map { $_->{request} => 1 } grep { $_->{what} =~ /moved|closed/ } @notes;
 	my %last_on = map { $_->{connection} => $_->{request} }
-	  grep { $_->{what} =~ /given|again/ } @notes;
+	  grep { $_->{what} eq 'given' } @notes;
 	my ($all, %because) = (0);
 
 	foreach my $t (0 .. $#tags)
@@ -846,7 +796,7 @@ sub account
 		my ($begin) = indexes($tag, 1, 1);
 		my @missing = missing_spans($tag, $begin, $end);
 
-		find_reasons($t, \@notes, \%last_on, \%moves, \@missing);
+		find_reasons($t, \@notes, \%last_on, \@missing);
 		my @given = (
 			(map { { server => $_->[0], from => $_->[2], to => $_->[3], reason => 'held' } }
 				grep { $_->[1] == $t } @held),
@@ -885,7 +835,7 @@ sub account
 }
 
 #
-# What is kept
+# What servers have
 #
 
 # The rests of buffers that a server has: a list of [ tag, first, last ], by
@@ -925,21 +875,6 @@ SQL
 	return sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] } @rests;
 }
 
-# What the registry has for a server, in the same way.
-sub kept_by
-{
-	my ($server) = @_;
-	my ($system) = $server->{node}->safe_psql('postgres',
-		'SELECT system_identifier FROM pg_control_system()');
-
-	return map { [ $_->[0], indexes($tags[ $_->[0] ], $_->[1], $_->[2]) ] }
-	  registry_answers(<<SQL);
-SELECT substr(s.tag, 5), k.first, k.last
-FROM snowflake_segment_kept AS k JOIN snowflake_segment_tag AS s USING (incarnation)
-WHERE k.holder = '$system' ORDER BY substr(s.tag, 5)::int, k.first
-SQL
-}
-
 # Draw so many in one statement.  Returns the spans that they make, by index.
 sub draw_spans
 {
@@ -974,27 +909,6 @@ sub add_spans
 	return $count;
 }
 
-# To read, those that meet as one.
-sub show_spans
-{
-	my @spans;
-
-	foreach (@_)
-	{
-		my ($t, $from, $to) = @{$_};
-
-		if (@spans && $spans[-1][0] == $t && $spans[-1][2] == $from - 1)
-		{
-			$spans[-1][2] = $to;
-		}
-		else
-		{
-			push @spans, [ $t, $from, $to ];
-		}
-	}
-	return join ', ', map { "$_->[0]: $_->[1]-$_->[2]" } @spans;
-}
-
 #
 # Set up
 #
@@ -1026,41 +940,28 @@ wait_for(sub { usleep(100_000); return $more <= sum0 map { drawn_by($_) } @serve
   or die "the numbers are not drawn\n";
 
 #
-# The end: all is kept over a clean restart
+# The end: a clean restart loses what a server has, and nothing else
 #
 end_draws($_) foreach @servers;
 $_->{node}->poll_query_until('postgres',
 	q(SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'draw')))
   or die "statements do not end\n"
   foreach @servers;
-my %rests = map {
-	# what was kept before, and not asked for since, is still there
-	$_->{name} => [ sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] } rests($_), kept_by($_) ]
-} @servers;
+rests($_) foreach @servers;
 foreach my $server (@servers)
 {
 	$server->{node}->stop('fast');
+	crashes($server);
 	$server->{node}->start;
 }
+my %max_id = map { @{$_} } registry_answers('SELECT substr(tag, 5), max_id FROM snowflake_segment_tag');
 foreach my $server (@servers)
 {
-	my @rests = @{ $rests{ $server->{name} } };
-	my (%count, @expected, @got);
+	my @got = map { draw_spans($server, $_, 500) } 0 .. $#tags;
 
-	is(show_spans(kept_by($server)), show_spans(@rests),
-		"$server->{name}: all that was left is kept");
-
-	# the small ones, or the smallest
-	$count{ $_->[0] } += $_->[2] - $_->[1] + 1 foreach @rests;
-	my $left = 150_000;
-	foreach my $t (sort { $count{$a} <=> $count{$b} } keys %count)
-	{
-		last if ($left -= $count{$t}) < 0 && @got;
-		push @expected, grep { $_->[0] == $t } @rests;
-		push @got, draw_spans($server, $t, $count{$t});
-	}
-	cmp_ok(add_spans($server, @got), '>', 0, "$server->{name}: they are drawn");
-	is(show_spans(@got), show_spans(@expected), "$server->{name}: those that were kept");
+	is(add_spans($server, @got), 500 * @tags, "$server->{name}: it draws after a restart");
+	is(scalar(grep { $_->[1] <= (indexes($tags[ $_->[0] ], 1, $max_id{ $_->[0] }))[1] } @got), 0,
+		"$server->{name}: above all that were given out");
 }
 
 #
@@ -1080,7 +981,7 @@ is($disorder, 0, 'the numbers of a session increase, and those of a server');
 
 my @held = map {
 	my $server = $_;
-	map { [ $server->{name}, @{$_} ] } rests($server), kept_by($server)
+	map { [ $server->{name}, @{$_} ] } rests($server)
 } @servers;
 my $missing = account(@held);
 foreach my $server (@servers)
@@ -1096,7 +997,7 @@ my @notes = read_notes();
 foreach my $moved (grep { $_->{what} eq 'moved' } @notes)
 {
 	push @early, grep {
-		     $_->{what} =~ /given|again/
+		     $_->{what} eq 'given'
 		  && $_->{request} ne $moved->{request}
 		  && $_->{time} > $moved->{time}
 		  && $_->{asked} < $moved->{asked} + $ttl
@@ -1106,9 +1007,7 @@ is(scalar(@early), 0, 'after a failover no segment is given too early');
 
 note sprintf '%3d times %s', $done{$_}, $_ foreach sort keys %done;
 note "error $_: $errors{$_}" foreach sort keys %errors;
-note sprintf '%d segments given, %d kept, %d given again',
-  map { my $what = $_; scalar grep { $_->{what} eq $what } @notes }
-  qw(given kept again);
+note sprintf '%d segments given', scalar grep { $_->{what} eq 'given' } @notes;
 note sprintf '%d numbers drawn, %d faults survived, %d duplicates, %d missing',
   $numbers, sum0(values %done), $duplicates, $missing;
 

@@ -42,7 +42,6 @@ our @EXPORT = qw(
   postmaster_pid
   server_processes
   kill9_postmaster
-  stop_asleep
   start_process
   stop_process
   signal_as
@@ -725,27 +724,6 @@ sub kill9_postmaster
 	# would take that for another server.
 	unlink $node->data_dir . '/postmaster.pid',
 	  $node->host . '/.s.PGSQL.' . $node->port . '.lock';
-	return;
-}
-
-# A fast shutdown, while the extension's workers are asleep: they learn of that
-# and of all that was done meanwhile, at once.  $then is done while they stop.
-sub stop_asleep
-{
-	my ($node, $meanwhile, $then) = @_;
-	my @workers = (worker_pid($node), services_pid($node));
-	my $postmaster = postmaster_pid($node);
-	my $file = $node->data_dir . '/postmaster.pid';
-
-	kill 'STOP', @workers;
-	$meanwhile->();
-	kill 'INT', $postmaster;
-	wait_for(sub { PostgreSQL::Test::Utils::slurp_file($file) =~ /^stopping/m })
-	  or die $node->name . ' does not stop';
-	kill 'CONT', @workers;
-	$then->() if $then;
-	wait_for(sub { !-e $file }) or die $node->name . ' has not stopped';
-	$node->{_pid} = undef;
 	return;
 }
 

@@ -81,7 +81,7 @@ CREATE EXTENSION snowflake_nodes;
 CREATE EXTENSION snowflake_segments;
 SELECT format('GRANT EXECUTE ON FUNCTION %s TO snowflake_server', p.oid::regprocedure)
 FROM pg_proc AS p
-WHERE p.proname IN ('snowflake_lease_node', 'snowflake_take_segments', 'snowflake_keep_segments',
+WHERE p.proname IN ('snowflake_lease_node', 'snowflake_take_segments',
                     'snowflake_create_tag', 'snowflake_alter_tag', 'snowflake_drop_tag') \gexec
 SQL
 

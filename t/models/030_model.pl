@@ -392,12 +392,11 @@ sub fails_model
 	return;
 }
 
-holds('segments, and a server that stops', 'KEEP', 'GENERATIONS=2');
-holds('segments, and the entry is another tag\'s', 'REUSE', 'KEEP', 'SERIALS=2', 'GENERATIONS=2');
+holds('segments within a server', 'GENERATIONS=2');
+holds('segments, and the entry is another tag\'s', 'REUSE', 'SERIALS=2', 'GENERATIONS=2');
 holds('segments, and who waits for them', 'WAKING', 'GENERATIONS=2');
 rejected('a number is taken whatever the generation', 'GONE_ONLY');
-rejected('the word is not closed', 'KEEP', 'NO_CLOSE');
-rejected('what is kept is read before the word is closed', 'KEEP', 'KEEP_READ');
+fails_model('the word is not closed', qr/tag/, 'REUSE', 'SERIALS=2', 'GENERATIONS=2', 'NO_CLOSE');
 fails_model('the serial is not looked at', qr/tag/, 'REUSE', 'SERIALS=2', 'GENERATIONS=3', 'NO_SERIAL');
 fails_model('who asks does not exchange', qr/waits/, 'WAKING', 'GENERATIONS=2', 'WAKE_LATE');
 fails_model('sleep is prepared after the look', qr/waits/, 'WAKING', 'GENERATIONS=2', 'PREPARE_LATE');
@@ -413,31 +412,23 @@ my @promoted = ('PROMOTION=1', 'TIMES=4');
 my @set_back = ('RESTORE', 'TIMES=3');
 my @unnoticed = ('RESTORE', 'UNNOTICED', 'TIMES=4');
 holds('segments of two servers', 'TIMES=1', 'DROP', 'LATE');
-holds('segments, and a clone of a server', 'TIMES=1', 'CLONE');
 holds('segments, and the registry is promoted', @promoted, 'LATE');
 holds('segments, and the registry is restored and does not know', @set_back, 'TIMES=4');
 holds('segments, a restore, and requests that come late', @set_back, 'LATE');
 holds('segments, a restore, and the registry is started once more', @set_back, 'AGAIN');
 holds('segments, and the registry does not see that it was restored', @unnoticed);
 issues('after a promotion, from a segment', 'promoted', @promoted);
-issues('that were kept', 'was_kept', 'TIMES=1');
 issues('from a segment after a restored registry has opened early', 'opened_early', @set_back);
 issues('from a segment after the guard of a restored registry has run out', 'ran_out', @set_back);
 
 rejected('an answer counts before the commit', 'TIMES=1', 'EARLY_ANSWER');
-rejected('what was kept is claimed and stays', 'TIMES=1', 'CLAIM_STAYS');
-rejected('a server goes on with what it keeps', 'TIMES=1', 'DRAW_AFTER_KEEP');
-rejected('what is kept is sent again', 'TIMES=1', 'RETRY_KEEP');
-rejected('what is kept is sent again, before the server starts, and there is a clone', 'TIMES=1', 'CLONE', 'RETRY_KEEP');
 rejected('a tag that is dropped leaves nothing', 'TIMES=1', 'DROP', 'NO_TOMBSTONE');
 rejected('no closing after a promotion, segments', @promoted, 'NO_CLOSING');
-rejected('what was kept stays after a promotion', @promoted, 'KEPT_STAYS');
 rejected('servers do not report', @promoted, 'NO_REPORT');
 rejected('servers have no deadline', @promoted, 'NO_DEADLINE');
 rejected('the deadline counts from the answer', @promoted, 'FROM_ANSWER');
 rejected('a server that was away forgets nothing', @promoted, 'NO_FORGET');
 rejected('a server heeds another place that it did not tell all', @promoted, 'HEED_ANYWHERE');
-rejected('a server keeps what it had in another place', @promoted, 'KEEP_ANYWHERE');
 
 # A restored registry that takes itself for the same
 rejected('no guard after a restart, segments', @set_back, 'NO_GUARD');
@@ -450,11 +441,8 @@ rejected('the registry goes on when a server knows more, segments', @set_back, '
 rejected('a request without a count writes a row while guarded', @set_back, 'ROW_ANYWAY');
 rejected('a request without a count is told one while guarded', @set_back, 'TELL_ANYWAY');
 rejected('rows are written only when something is taken', @set_back, 'ROW_LEFT');
-rejected('what was kept is given out while guarded', @set_back, 'KEPT_WHILE_GUARDED');
-rejected('what was kept stays after a closing', @set_back, 'KEPT_STAYS');
 rejected('servers are told the same place after a closing', @set_back, 'PLACE_ALONE');
 rejected('a server that was away forgets nothing after a restore', @set_back, 'NO_FORGET');
-rejected('a server keeps what it had before a closing', @set_back, 'KEEP_ANYWHERE');
 rejected('a server tells not all after a restart', 'RESTORE', 'TIMES=5', 'TTL=2', 'PARTIAL_FIRST');
 
 # What the documentation says that it does not cover.

@@ -15,13 +15,12 @@
  *	Taker: read, swap, ask		segment.c take(), ask()
  *	Taker: look, make			segment.c look_at(), make_entry()
  *	Taker: sleep				segment.c take_slowly(); the latch: waits.c
- *	close()						segment.c segment_close()
+ *	close(), forget()			segment.c segment_forget()
  *	put(), advance()			the same in segment.c, with segment_ before put
  *	Worker: used				segment_send.c link_is_used()
  *	Worker: ask, apply			segment_fetch.c build_take(), apply_row(),
  *								take_failed()
  *	Worker: command				segment_fetch.c, a drop
- *	Worker: keep				segment_keep.c build_keep()
  *
  * There is one entry, which two tags fight for, and there are two backends.  Of
  * tag A one number is watched, any one.  A segment has one number or two; which
@@ -41,8 +40,8 @@
  * after the other, to SERIALS.  Not modelled: weakly ordered
  * memory, the deadline of lease_ttl, and the end of the worker alone.
  *
- * -DPOLL has the worker report now and then, -DREUSE lets the tags come and go,
- * -DKEEP stops the server.  All else that can be defined leaves out something,
+ * -DPOLL has the worker report now and then, -DREUSE lets the tags come and go.
+ * All else that can be defined leaves out something,
  * see 030_model.pl.  With -DUNIQUE_ONLY nothing but uniqueness is asserted;
  * -DNEVER=condition asserts that the watched number is not issued under it.
  *
@@ -86,7 +85,6 @@ bool has_next;
 bool known;						/* the incarnation of the tag */
 bool in_flight;
 bool is_used;					/* there was a tag at any time */
-bool is_closing;
 bool command;					/* to drop the tag is asked for */
 
 /* The worker: its latch, and what it asks for. */
@@ -98,8 +96,6 @@ bool is_report;
 bool polled;
 bool cleared;
 bool sent;
-byte kept;						/* how many were gone of what is kept */
-byte to_keep;
 
 /* Backends. */
 typedef Own
@@ -345,9 +341,9 @@ end_look:
 		my.waits = false;
 		my.signalled = false;
 		if
-		:: is_closing || (tag != my.tag && state != unused && state != missing) ||
+		:: (tag != my.tag && state != unused && state != missing) ||
 			(serial == SERIALS && (tag != my.tag || state == unused)) ->
-			/* closing, or full */
+			/* full */
 			end_call();
 			goto end_begin
 		:: else -> locked = true
@@ -495,9 +491,6 @@ end_sleep:
 	:: atomic { may_begin && state != unused -> command = true; goto ask }
 #endif
 #endif
-#ifdef KEEP
-	:: atomic { may_begin -> goto keep }
-#endif
 	fi;
 
 ask:
@@ -535,13 +528,8 @@ ask:
 		is_report = false;
 		locked = false
 	};
-	/* the answer, or the end before it */
-	if
-	:: atomic { !locked -> locked = true }
-#ifdef KEEP
-	:: atomic { may_begin -> goto keep }
-#endif
-	fi;
+	/* the answer */
+	atomic { !locked -> locked = true };
 	if
 	:: !sent || serial != sent_serial || state == unused
 	/* failed */
@@ -584,35 +572,7 @@ ask:
 	locked = false;
 	broadcast();
 heeded:
-	atomic { wanted = false; sent = false; sent_serial = 0; goto end_idle };
-
-keep:
-	atomic {
-		!locked ->
-		locked = true;
-		is_closing = true;
-		if
-		:: has_next && first[1 - in_use] == WATCHED -> issue()
-		:: else
-		fi
-#ifdef KEEP_READ
-		;
-		kept = gone
-#endif
-	};
-	atomic {
-#ifndef KEEP_READ
-		kept = gone;
-#endif
-		to_keep = in_use;
-		close();
-		/* what is kept is as good as issued: it is given out again */
-		if
-		:: first[to_keep] == WATCHED && kept <= watched && kept < count[to_keep] -> issue()
-		:: else
-		fi;
-		locked = false
-	}
+	atomic { wanted = false; sent = false; sent_serial = 0; goto end_idle }
 }
 
 #ifdef WAKING
@@ -625,7 +585,7 @@ end:
 	:: atomic {
 		timeout ->
 		if
-		:: quiet && !is_closing ->
+		:: quiet ->
 			assert(!own[0].waits && !own[1].waits);
 			assert(gone == 0 || gone == CLOSED || has_next || asked || state != open ||
 				generation >= GENERATIONS)

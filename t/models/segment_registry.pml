@@ -2,7 +2,7 @@
  *
  * segment_registry.pml
  *		Model of how segments of several servers stay apart: max_id, the
- *		reports, the deadline, and what is kept while a server is stopped.
+ *		reports, and the deadline.
  *
  * For the model checker spin, which tries every order of the steps; see
  * 030_model.pl for how it is run, and segment.pml for what a server does with
@@ -16,9 +16,7 @@
  *	Run: draw					segment.c segment_take(): is_valid(), take()
  *	Run: ask, heed				segment_fetch.c build_take(),
  *								segment_fetch_handle_rows()
- *	Run: keep					segment_keep.c build_keep()
- *	arrive(), serve(), serve_keep()	snowflake_segments_arrive(),
- *								_take_segments(), _keep_segments()
+ *	arrive(), serve()			snowflake_segments_arrive(), _serve()
  *	World: drop, create			snowflake_drop_tag(), _make_segment()
  *
  * There are two servers, a tag, and its numbers 1 to NUMBERS, of which one is
@@ -49,12 +47,11 @@
  *
  * -DPROMOTION lets the registry be promoted, up to so many times, to a standby
  * that stopped receiving at any time before.  -DDROP has tags dropped and
- * created again.  -DCLONE has two servers with one holder, so that the one may
- * get what the other keeps; each sends that before it starts again.
+ * created again.  A shutdown is a crash here: what was in memory is lost.
  *
  * -DRESTORE has a restore in place of the promotion, to where the registry takes
  * itself for the same, so that it only sees that it was restarted.  Then it is
- * guarded: nothing is given out, neither new nor kept numbers.  There is a row
+ * guarded: nothing is given out.  There is a row
  * for each start of a server, which counts how often it was written: when
  * something is taken, or when it is older than LAG, a fraction of "hold".  The
  * server is told the count, and reports it for as long as its numbers are valid.
@@ -66,13 +63,13 @@
  *	awaited		A row by which its server may have had valid numbers when the
  *				guard began, and which was not written since the last start.
  *	opens		The guard ends when it is proved and no row is awaited.
- *	runs out	Else it ends as a closing does: what was kept is deleted.
+ *	runs out	Else it ends as a closing does.
  *
  * While guarded, a request that reports no count writes no row, and is told of
  * none.  So each count that is reported then goes back to before the guard, and
  * a server that has lost its own is still awaited.  After each closing, and each
  * guard that has run out, servers are told another place: one that was cut off
- * all the while forgets its numbers, and what one sends to be kept is not.
+ * all the while forgets its numbers.
  *
  * Counts are not in the model, but whether a server knows more than there is in
  * its row.  The others have no rows, but one of them may do what proves it, for
@@ -144,10 +141,6 @@ typedef Server
 	bool to_knows_more;
 #endif
 
-	/* The last words of a server that was stopped. */
-	byte keeps;					/* of this incarnation, 0: none */
-	byte keeps_place;
-
 #ifdef LATE
 	/* A request that was given up is on its way. */
 	byte late;					/* 0, or with seen + 1 */
@@ -185,12 +178,11 @@ typedef Server
 Server S[2];
 #define my			S[me]
 
-/* The registry: the tag's row, and what was kept. */
+/* The registry: the tag's row. */
 byte max_id;
 byte incarnation = 1;
 byte made = 1;					/* incarnations so far; none comes again */
 bool dropped;
-bool kept[2];
 byte here = 1;
 byte noted = 1;
 byte closed_until;
@@ -218,7 +210,6 @@ bool cut;
 byte standby_max_id;
 byte standby_incarnation;
 bool standby_dropped;
-bool standby_kept[2];
 byte standby_noted;
 byte standby_closed;
 byte promoted;
@@ -232,7 +223,6 @@ bool is_open;
 bool wanted;
 
 /* For NEVER. */
-bool was_kept;
 #ifdef NEVER
 #ifdef RESTORE
 bool opened_early;
@@ -253,12 +243,6 @@ bool ran_out;
 #endif
 #else
 #define owes(s)		false
-#endif
-
-#ifdef CLONE
-#define holder(s)		0
-#else
-#define holder(s)		s
 #endif
 
 #ifdef RESTORE
@@ -356,12 +340,7 @@ inline close_until(until)
 	closed_until = MAX(closed_until, until);
 	S[0].place = moved(S[0].place);
 	S[0].to_place = moved(S[0].to_place);
-	S[0].keeps_place = moved(S[0].keeps_place);
-	end_guard();
-#ifndef KEPT_STAYS
-	kept[0] = false;
-	kept[1] = false
-#endif
+	end_guard()
 }
 
 #ifdef NO_WAIT
@@ -485,11 +464,7 @@ inline arrive()
 #endif
 #else
 #ifndef NO_CLOSING
-		closed_until = MAX(closed_until, now + TTL);
-#endif
-#ifndef KEPT_STAYS
-		kept[0] = false;
-		kept[1] = false
+		closed_until = MAX(closed_until, now + TTL)
 #endif
 #endif
 	:: else
@@ -505,27 +480,12 @@ inline serve(s, from_incarnation, from_seen, from_wants, reports)
 #ifdef NO_REPORT
 	known = 0;
 #endif
-	if
-	:: known >= watched -> kept[holder(s)] = false
-	:: else
-	fi;
-#ifdef KEPT_WHILE_GUARDED
-	wanted = from_wants && !dropped && (is_open || (is_guarded && kept[holder(s)])) &&
-#else
 	wanted = from_wants && !dropped && is_open &&
-#endif
 		(from_incarnation == 0 || from_incarnation == incarnation);
 	above = MAX(max_id, known);
 	last = above;
 	if
-	:: wanted && kept[holder(s)] ->
-#ifndef CLAIM_STAYS
-		kept[holder(s)] = false;
-#endif
-		last = watched;
-		S[s].to_has = true;
-		note(was_kept = true)
-	:: wanted && !kept[holder(s)] ->
+	:: wanted ->
 		do
 		:: last < NUMBERS -> last++
 		:: break
@@ -554,42 +514,10 @@ inline serve(s, from_incarnation, from_seen, from_wants, reports)
 	wanted = false
 }
 
-inline serve_keep(s)
-{
-	arrive();
-	if
-	:: !dropped && S[s].keeps == incarnation ->
-		max_id = MAX(max_id, watched);
-#ifdef KEEP_ANYWHERE
-		kept[holder(s)] = true
-#else
-		kept[holder(s)] = kept[holder(s)] || S[s].keeps_place == told
-#endif
-	:: else
-	fi;
-#ifdef RETRY_KEEP
-	/* the answer is lost, and it is sent again */
-	if
-	:: true
-	:: S[s].keeps = 0; S[s].keeps_place = 0
-	fi
-#else
-	S[s].keeps = 0;
-	S[s].keeps_place = 0
-#endif
-}
-
 #ifdef NO_DEADLINE
 #define valid	true
 #else
 #define valid	(now < my.deadline)
-#endif
-
-/* What it keeps is sent before it starts again. */
-#ifdef CLONE
-#define is_up(s)		(S[s].keeps == 0)
-#else
-#define is_up(s)		true
 #endif
 
 #ifdef RESTORE
@@ -625,7 +553,7 @@ proctype Run(byte me)
 
 	/* ask */
 	:: atomic {
-		my.stage == idle && is_up(me) ->
+		my.stage == idle ->
 		my.stage = sent;
 		my.sent_at = now;
 #ifdef RESTORE
@@ -722,12 +650,7 @@ proctype Run(byte me)
 			:: my.is_full ->
 				if
 				:: my.to_incarnation != my.incarnation ->
-#ifdef KEEP_INCARNATION
-					my.incarnation = 0;
-					my.seen = 0;
-#else
 					forget(me);
-#endif
 					my.incarnation = my.to_incarnation
 				:: else
 				fi;
@@ -739,22 +662,9 @@ proctype Run(byte me)
 		forget_request(me)
 	}
 
-	/* a crash */
+	/* a crash, or a shutdown */
 	:: atomic { !owes(me) && (my.place != 0 || my.stage != idle) -> restart(me) }
 
-	/* a shutdown: what is left is closed, and kept */
-	:: atomic {
-		!owes(me) && my.has && my.keeps == 0 ->
-		my.keeps = my.incarnation;
-		my.keeps_place = my.place;
-#ifdef DRAW_AFTER_KEEP
-		forget_request(me)
-#else
-		restart(me)
-#endif
-	}
-	:: atomic { my.keeps != 0 -> serve_keep(me) }
-	:: atomic { my.keeps != 0 -> my.keeps = 0; my.keeps_place = 0 }
 	od
 }
 
@@ -765,8 +675,6 @@ inline no_standby()
 	standby_max_id = 0;
 	standby_incarnation = 0;
 	standby_dropped = false;
-	standby_kept[0] = false;
-	standby_kept[1] = false;
 	standby_noted = 0;
 	standby_closed = 0
 }
@@ -788,8 +696,6 @@ inline move(s)
 	:: else
 	fi;
 #endif
-	S[s].keeps = 0;
-	S[s].keeps_place = 0
 }
 #endif
 
@@ -798,7 +704,7 @@ inline move(s)
 
 /* See above. */
 #define lost \
-	((S[0].has || S[0].drew) && (standby_max_id < watched || standby_kept[0]))
+	((S[0].has || S[0].drew) && standby_max_id < watched)
 #define was_live(time)	((time) > 0 && (time) + TTL >= now)
 #define is_old			(now >= cut_at + LAG + TTL)
 #ifdef UNTOLD
@@ -828,9 +734,7 @@ proctype World()
 #ifdef DROP
 	:: atomic {
 		!dropped && made < INCARNATIONS ->
-		dropped = true;
-		kept[0] = false;
-		kept[1] = false
+		dropped = true
 	}
 	:: atomic {
 		dropped && made < INCARNATIONS ->
@@ -863,8 +767,6 @@ proctype World()
 		standby_max_id = max_id;
 		standby_incarnation = incarnation;
 		standby_dropped = dropped;
-		standby_kept[0] = kept[0];
-		standby_kept[1] = kept[1];
 		standby_noted = noted;
 #ifdef RESTORE
 		cut_at = now;
@@ -896,8 +798,6 @@ proctype World()
 #endif
 		incarnation = standby_incarnation;
 		dropped = standby_dropped;
-		kept[0] = standby_kept[0];
-		kept[1] = standby_kept[1];
 		noted = standby_noted;
 		closed_until = standby_closed;
 		promoted++;
