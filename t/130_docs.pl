@@ -212,13 +212,17 @@ sub compare
 
 my %created;
 
+# Databases with the extension are copies of one, as it takes longer to create it.
+$node->safe_psql('postgres', 'CREATE DATABASE extended');
+$node->safe_psql('extended', 'CREATE EXTENSION snowflake');
+
 sub create_database
 {
-	my ($database, $extension) = @_;
+	my ($database, $template) = @_;
 
 	return if $created{$database}++;
-	$node->safe_psql('postgres', "CREATE DATABASE $database") if $database ne 'postgres';
-	$node->safe_psql($database, "CREATE EXTENSION $extension") if $extension;
+	$template //= 'template1';
+	$node->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE $template STRATEGY file_copy") if $database ne 'postgres';
 	return;
 }
 
@@ -281,7 +285,7 @@ sub clean_up
 {
 	$node->safe_psql('postgres', <<'SQL');
 SELECT format('DROP DATABASE %I WITH (FORCE)', datname) FROM pg_database
-WHERE datname NOT IN ('postgres', 'template0', 'template1') \gexec
+WHERE datname NOT IN ('postgres', 'template0', 'template1', 'extended') \gexec
 SELECT format('DROP OWNED BY %1$I; DROP ROLE %1$I', rolname) FROM pg_roles
 WHERE rolname !~ '^pg_' AND oid <> 10 \gexec
 ALTER SYSTEM RESET ALL;
@@ -290,11 +294,12 @@ SQL
 
 	# Tags are the server's, and in the home database.
 	my $view = $node->safe_psql('postgres', q{SELECT oid::regclass FROM pg_class WHERE relname = 'snowflake_segments'});
-	if ($view)
+	my $drop = $view && $node->safe_psql('postgres',
+		qq{SELECT format('SELECT snowflake_segment_drop(%L, forget => true);', tag) FROM $view});
+	if ($drop)
 	{
-		create_database('cleaning', 'snowflake');
-		$node->safe_psql('cleaning', $node->safe_psql('postgres',
-			qq{SELECT format('SELECT snowflake_segment_drop(%L, forget => true);', tag) FROM $view}));
+		create_database('cleaning', 'extended');
+		$node->safe_psql('cleaning', $drop);
 		$node->safe_psql('postgres', 'DROP DATABASE cleaning');
 	}
 	%created = ();
@@ -310,7 +315,7 @@ foreach my $page (@pages)
 
 	next unless @examples;
 	my $own = 'page_' . lc $page->{name} =~ s/\.md$//r =~ s/\W+/_/gr;
-	create_database($own, $page->{name} eq 'README.md' ? undef : 'snowflake');
+	create_database($own, $page->{name} eq 'README.md' ? undef : 'extended');
 	foreach my $i (@examples)
 	{
 		my $block = $blocks[$i];

@@ -60,7 +60,25 @@ $ENV{PGUSER} = 'snowflake_tester';
 			return $run->(@_, '-U', $ENV{PGUSER}) if !defined $template;
 			return $run->('cp', '-RPp', $template, $self->data_dir);
 		};
-		return $self->$init(%params);
+		$self->$init(%params);
+		# what only costs, in tests that are not about faults
+		$self->append_conf('postgresql.conf', "autovacuum = off\n" . ($params{allows_streaming} ? '' : "max_logical_replication_workers = 0\n"))
+		  if !$INC{'FaultTest.pm'};
+		return;
+	};
+}
+
+# Tell pg_ctl where the server is, since else it starts one to ask its version.
+{
+	my $run = \&PostgreSQL::Test::Utils::system_log;
+
+	no warnings 'redefine';
+	*PostgreSQL::Test::Utils::system_log = sub {
+		my @command = @_;
+
+		push @command, '-p', (grep { -x } map { "$_/postgres" } split(/:/, $ENV{PATH}))[0]
+		  if $command[0] eq 'pg_ctl' && $command[-1] eq 'start';
+		return $run->(@command);
 	};
 }
 
