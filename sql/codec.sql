@@ -38,7 +38,7 @@ FROM (VALUES ('base32', '0123456789ABCDEFGHJKMNPQRSTVWXYZ', 12),
      generate_series(0, highest) AS k;
 CREATE TEMP TABLE ids AS
 SELECT ((random() * 4294967295)::bigint << 31 | (random() * 2147483647)::bigint) >> (i % 63) AS id
-FROM generate_series(1, 100000) AS i;
+FROM generate_series(1, 20000) AS i;
 CREATE TEMP TABLE codes AS
 SELECT id, base, CASE WHEN base = 'base32' THEN code
                  ELSE coalesce(nullif(ltrim(code, zero), ''), zero) END AS code
