@@ -11,8 +11,8 @@ use Test::More;
 
 use SnowflakeTest;
 
-my $tables = 4000;
-my $partitions = 1000;
+my $tables = 2000;
+my $partitions = 500;
 my $others = 500;
 
 my $node = snowflake_node('many', <<'CONF');
