@@ -571,7 +571,8 @@ foreach my $extension ('snowflake', 'snowflake_nodes', 'snowflake_segments')
 is(made_of('victim'), '', 'created by a superuser: nothing is in them');
 
 # The worker sets up the home database, whose search path is that.
-is($node->safe_psql('victim', 'SELECT hostile.snowflake_nextval() IS NULL'), 'f', 'an ID, the first');
+# They may just have tried in vain, as there was no such database, and try again after 5 s.
+is($node->safe_psql('victim', "SET snowflake.max_wait = '1min'; SELECT hostile.snowflake_nextval() IS NULL"), 'f', 'an ID, the first');
 is(ran($node), '', 'the worker: nothing ran');
 is(made_of('victim'), '', 'made by the worker: nothing is in it');
 is(error_of($node, 'before', 'SELECT hostile.snowflake_nextval()', extra_params => [ '-U', 'somebody' ])->{message}, '', 'the owner of a database draws');
