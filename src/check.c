@@ -380,7 +380,7 @@ check_mark(CheckState *state)
 		return;
 	}
 
-	/* what it is at work on takes a moment; where sessions wait longer, it hangs */
+	/* work takes a moment; where sessions wait for it longer, it hangs */
 	if (works == WORKER_HANGS || (works == WORKER_WORKS && !covers))
 	{
 		check_say(state, works == WORKER_WORKS ? "ok" : covers ? "warning" : "error", "%s %s",

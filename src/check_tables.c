@@ -65,7 +65,7 @@ typedef struct Findings
 	List	   *errors;			/* details */
 	List	   *warnings;
 	List	   *skipped;		/* columns, with the reason */
-	List	   *others;			/* columns, with the other nodes of their IDs */
+	List	   *others;			/* columns, with other nodes of their IDs */
 	int			ncolumns;
 } Findings;
 

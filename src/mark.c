@@ -247,7 +247,7 @@ mark_issued_until(void)
 
 /*
  * A promoted server may lack the last WAL, and so the mark of IDs that clients
- * have: only a right clock, or who knows these IDs, keeps them from coming again.
+ * have.  Only the right clock, or who knows them, keeps them from coming again.
  */
 char *
 mark_behind_hint(void)

@@ -394,7 +394,7 @@ worker_register(const char *name, const char *function)
 	strlcpy(worker.bgw_type, name, BGW_MAXLEN);
 	set_library(&worker);
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
-	/* from 19 on, to be INTERRUPTIBLE would let a copy of the database end it for good */
+	/* not INTERRUPTIBLE (19): a copy of the database would end it for good */
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_S;
