@@ -282,9 +282,8 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 				 errmsg("permission denied to put the durable mark ahead of the clock"),
 				 errdetail("The dump was made with the mark at %s.",
 						   clock_show(mark)),
-				 clock_can_step() ?
-				 errhint("Restore it as a superuser, or set the server's clock.") :
-				 errhint("Restore it as a superuser, or set the server's clock and restart the server.")));
+				 errhint("Restore it as a superuser, or set the server's clock if it is wrong%s.",
+						 clock_can_step() ? "" : ", and restart the server")));
 
 	/* the mark first: it stays raised if the other step is not permitted */
 	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]), superuser());
