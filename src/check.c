@@ -468,8 +468,9 @@ describe_segment(Segment *segment, const char **status)
 
 	*status = has_numbers ? "warning" : "error";
 	if (segment->state == SEGMENT_ENDED)
-		return psprintf("All numbers of tag \"%s\" up to its maximum value, " INT64_FORMAT ", have been given out to servers%s. Raise max_value with snowflake_segment_alter().",
-						tag, segment->max_value, has_numbers ? "" : ", and this server has none left");
+		return psprintf("All numbers of tag \"%s\" up to its maximum value, " INT64_FORMAT ", have been given out to servers%s. %s",
+						tag, segment->max_value, has_numbers ? "" : ", and this server has none left",
+						SEGMENT_ENDED_HINT(segment->max_value));
 	if (segment->is_failing)
 		return psprintf("No segment of tag \"%s\" could be fetched. %s", tag,
 						text_shown(utf8_to_server(segment->error)));
@@ -525,7 +526,9 @@ check_segments(CheckState *state)
 		check_say(state, "warning", "Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",
 				  ntags, shared->nsegments);
 	if (state->nrows == 0)
-		check_say(state, "ok", "Tags in use: %d.", ntags);
+		check_say(state, "ok", "Tags in use: %d.%s", ntags,
+				  snowflake_registry[0] != '\0' ? "" :
+				  " Their numbers are unique on this server only, as \"snowflake.registry\" is not set.");
 }
 
 /*

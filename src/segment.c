@@ -597,7 +597,7 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 								utf8_to_server(utf8)),
 						 errdetail("All numbers up to its maximum value, " INT64_FORMAT ", were given out to servers.",
 								   look.max_value),
-						 errhint("Raise max_value with snowflake_segment_alter().")));
+						 errhint("%s", SEGMENT_ENDED_HINT(look.max_value))));
 			if (look.found == LOOK_FULL)
 				ereport(ERROR,
 						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

@@ -47,6 +47,11 @@ extern const char *segment_tag_to_utf8(const char *tag, int length);
 /* An ERROR where no segment can be had from this server. */
 extern void segment_require(void);
 
+/* What to do where a tag has no numbers left: a HINT. */
+#define SEGMENT_ENDED_HINT(max_value) \
+	((max_value) == PG_INT64_MAX ? "No larger number fits into a bigint. Create another tag." : \
+	 "Raise max_value with snowflake_segment_alter().")
+
 /* Raise the ERROR that there is no such tag. */
 extern void segment_report_missing(const char *utf8);
 

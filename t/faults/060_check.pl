@@ -164,7 +164,7 @@ SQL
 $node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('a')|);
 is(check($node, 'segments'), 'warning|Numbers of tag "a" up to 1000 of 1111 have been given out to servers.', 'nine tenths of all numbers');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_alter('a', max_value => 1112), snowflake_segment_nextval('a')|);
-is(check($node, 'segments'), 'ok|Tags in use: 1.', 'less than that');
+is(check($node, 'segments'), 'ok|Tags in use: 1. Their numbers are unique on this server only, as "snowflake.registry" is not set.', 'less than that');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('b')|);
 is(check($node, 'segments'), 'warning|Tags in use: 2. "snowflake.max_segment_tags" allows 2.', 'as many tags as can be');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_drop('b')|);
@@ -182,7 +182,7 @@ says($node, 'segments', qr/^error\|No segment of tag "a" could be fetched\. The 
 	'a fetch that fails');
 $locker->query_safe('ROLLBACK');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_nextval('a')|);
-is(check($node, 'segments'), 'ok|Tags in use: 1.', 'and does not any more');
+is(check($node, 'segments'), 'ok|Tags in use: 1. Their numbers are unique on this server only, as "snowflake.registry" is not set.', 'and does not any more');
 restart_with_conf($node, '');
 
 #
