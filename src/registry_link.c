@@ -544,6 +544,8 @@ give_up_with_error(RegistryLink *link)
 		message = PQresultErrorMessage(link->answer);
 	else
 		failure.passes = wait_error_passes(sqlstate);
+	if (sqlstate == ERRCODE_DUPLICATE_PSTATEMENT || sqlstate == ERRCODE_UNDEFINED_PSTATEMENT)
+		detail = "a pooler in between must be in session mode";
 	failure.reason = detail == NULL ? pstrdup(message) :
 		psprintf("%s (%s)", message, detail);
 	failure.hint = hint == NULL ? NULL : pstrdup(hint);

@@ -105,5 +105,25 @@ SELECT count(*) || ' slots are free, ' || sum(issued) || ' IDs were drawn since 
 FROM pg_stat_snowflake_slots WHERE pids = '{}'
 SQL
 
+#
+# A registry behind a pooler in this mode: the next connection finds the prepared
+# statement of the one before.
+#
+my $registry = PostgreSQL::Test::Cluster->new('registry');
+$registry->init(force_initdb => 1);
+$registry->start;
+$registry->safe_psql('postgres', 'CREATE EXTENSION snowflake_segments');
+($pooler, $host) = start_pooler($registry, default_pool_size => 1);
+$node->append_conf('postgresql.conf', "snowflake.registry = 'host=$host port=" . $registry->port . " dbname=postgres'");
+$node->restart;
+$node->safe_psql('postgres', "SELECT snowflake_segment_create('tag'), snowflake_segment_nextval('tag')");
+$node->restart;
+my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET snowflake.max_wait = '10s'; SELECT snowflake_segment_nextval('tag')");
+my $error = psql_error($stderr);
+like("$error->{message} $error->{detail}", qr/prepared statement "snowflake" already exists \(a pooler in between must be in session mode\)/,
+	'a registry behind it: an error that names the pooler');
+stop_process($pooler);
+$registry->stop;
+
 $node->stop;
 done_testing();
