@@ -302,7 +302,7 @@ CREATE TABLE "Eu" PARTITION OF by_region FOR VALUES IN ('eu') PARTITION BY RANGE
 CREATE TABLE computed (id bigint DEFAULT snowflake_nextval() / 2) PARTITION BY RANGE (id);
 CREATE TABLE given (id bigint) PARTITION BY RANGE (id);
 CREATE TABLE parts (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-SELECT part('part', now(), now() + interval '99 h');
+SELECT part('part', now() - interval '1 s', now() + interval '99 h');
 CREATE TABLE later PARTITION OF parts FOR VALUES FROM (9000000000000000000) TO (MAXVALUE) PARTITION BY RANGE (id);
 SELECT * FROM found;
 DROP TABLE by_region, computed, given, parts;

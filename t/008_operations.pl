@@ -136,9 +136,10 @@ $old->stop;
 
 # 3. the new one is told
 my $new = new_server('new', -60);
+$new->safe_psql('postgres', "SET client_min_messages = error; SELECT snowflake_advance(snowflake_compose('$until', 7, 0, 0))");
+# the services set something of this database now, which is an error for another who does
+await_pointer($new);
 $new->safe_psql('postgres', <<"SQL");
-SET client_min_messages = error;
-SELECT snowflake_advance(snowflake_compose('$until', 7, 0, 0));
 ALTER DATABASE postgres SET snowflake.backfilled = '$used';
 SELECT snowflake_segment_create('invoice', start => $max_id + 1);
 SQL
