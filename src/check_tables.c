@@ -439,7 +439,7 @@ judge(CheckState *state, Column *column)
 								   psprintf("%s has an ID of this server that is not below the durable mark, so that the server may draw it again: " INT64_FORMAT ", of %s. Run SELECT %s(" INT64_FORMAT "%s).%s",
 											column->name, above, show_unit(time),
 											function_name(state, "snowflake_advance"), above,
-											(int64) time > latest + USECS_PER_DAY / snowflake_layout.unit_us ?
+											clock_unit_or_end(time) > now + MARK_MAX_AHEAD_US ?
 											", force => true" : "",
 											(int64) time > latest ?
 											" Then no ID can be drawn before that time; if the row is a mistake, delete it instead." : ""));

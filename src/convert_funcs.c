@@ -121,6 +121,6 @@ snowflake_raise_mark(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to put the durable mark ahead of the clock")));
 	if (need != NULL)
-		mark_advance(unit, false);
+		mark_advance(unit, FLOOR_ANYONES);
 	PG_RETURN_VOID();
 }

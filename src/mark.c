@@ -90,8 +90,8 @@ mark_init_shmem(void)
 	pg_atomic_init_u64(&mark->advanced_unit, 0);
 	pg_atomic_init_u64(&mark->mark_us, 0);
 	pg_atomic_init_u64(&mark->wanted_unit, 0);
-	pg_atomic_init_u64(&mark->advance_to_unit, 0);
-	pg_atomic_init_u64(&mark->known_unit, 0);
+	for (int i = 0; i < MARK_FLOORS; i++)
+		pg_atomic_init_u64(&mark->advance_to_unit[i], 0);
 	pg_atomic_init_u32(&mark->accept, 0);
 	pg_atomic_init_u32(&mark->to_record, 0);
 	pg_atomic_init_u32(&mark->confirmed_before, 0);
@@ -157,10 +157,10 @@ take_back_advance(int code, Datum advance)
 }
 
 void
-mark_advance(uint64 floor_unit, bool is_known)
+mark_advance(uint64 floor_unit, MarkFloor kind)
 {
 	Mark	   *state = &shared->mark;
-	Advance		mine = {is_known ? &state->known_unit : &state->advance_to_unit, floor_unit};
+	Advance		mine = {&state->advance_to_unit[kind], floor_unit};
 	instr_time	since;
 
 	INSTR_TIME_SET_CURRENT(since);

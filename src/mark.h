@@ -66,12 +66,11 @@ extern void mark_wait(uint64 unit, Wait *wait);
  * ERROR.
  */
 
-/*
- * Issue no ID below this time unit any more, durably.  is_known: a superuser
- * says that this is above all that the server has drawn, so issuing IDs may
- * begin there where the mark is lost.
- */
-extern void mark_advance(uint64 floor_unit, bool is_known);
+/* The time of an ID for snowflake_advance() may be so far ahead of the clock. */
+#define MARK_MAX_AHEAD_US	USECS_PER_DAY
+
+/* Issue no ID below this time unit any more, durably. */
+extern void mark_advance(uint64 floor_unit, MarkFloor kind);
 
 /* Take the configured layout and epoch for the recorded ones. */
 extern bool mark_accept(void);

@@ -55,7 +55,7 @@ require_mark(const char *function)
  * the future.  Returns when the unit begins.
  */
 static TimestampTz
-advance_to(uint64 floor, bool is_known)
+advance_to(uint64 floor, MarkFloor kind)
 {
 	TimestampTz now;
 	TimestampTz ts;
@@ -65,7 +65,7 @@ advance_to(uint64 floor, bool is_known)
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("timestamp out of range")));
 
-	mark_advance(floor, is_known);
+	mark_advance(floor, kind);
 
 	now = clock_read();
 	if (ts > now)
@@ -79,18 +79,17 @@ advance_to(uint64 floor, bool is_known)
 }
 
 /*
- * An ID that is so far ahead of the clock is rather of another generator than
+ * An ID that is further ahead of the clock is rather of another generator than
  * of a clock that was wrong, and stops the server until then.
  */
-#define MAX_AHEAD_US	USECS_PER_DAY
-
 static void
-require_near(int64 id, uint64 unit)
+require_near(int64 id)
 {
 	TimestampTz now = clock_read();
 	TimestampTz ts;
 
-	if (clock_timestamp_of_unit(unit, &ts) && ts > now && ts - now > MAX_AHEAD_US)
+	if (clock_timestamp_of_unit(layout_unpack(&snowflake_layout, id, FIELD_TIME), &ts) &&
+		ts > now + MARK_MAX_AHEAD_US)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("snowflake ID " INT64_FORMAT " is of %s, more than a day ahead of the clock",
@@ -125,9 +124,9 @@ snowflake_advance(PG_FUNCTION_ARGS)
 						   snowflake_layout_text)));
 
 	if (!PG_GETARG_BOOL(1))
-		require_near(id, unit);
+		require_near(id);
 
-	PG_RETURN_TIMESTAMPTZ(advance_to(unit, true));
+	PG_RETURN_TIMESTAMPTZ(advance_to(unit, FLOOR_OF_SERVER));
 }
 
 /* snowflake_accept_layout() */
@@ -286,7 +285,8 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 						 clock_can_step() ? "" : ", and restart the server")));
 
 	/* the mark first: it stays raised if the other step is not permitted */
-	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]), superuser());
+	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]),
+					  superuser() ? FLOOR_OF_DUMP : FLOOR_ANYONES);
 	restore_backfilled(trigdata);
 	return PointerGetDatum(NULL);
 }

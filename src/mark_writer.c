@@ -71,14 +71,12 @@ window_units(void)
 }
 
 /*
- * Raise the mark, so that IDs may be issued below a time.  It is not lowered,
- * nor left below the limit, whoever may have done that.  Returns what it is.
+ * Raise the mark.  It is not lowered, whoever may have raised it.  Returns what
+ * it is.
  */
 static int64
-write_mark(uint64 unit)
+write_mark(int64 mark_us)
 {
-	int64		mark_us = mark_of_unit(Max(unit, pg_atomic_read_u64(&shared->mark.limit_unit)));
-
 	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, " INT64_FORMAT ")) FROM " MARK,
 				 mark_us) != 1)
 		elog(ERROR, "cannot read the sequence " MARK);
@@ -216,16 +214,16 @@ warn_of_end(uint64 unit)
 
 /*
  * Read the mark: the floor.  Returns false when there is none, and none is
- * asked for.  With known_unit, not 0, nothing was drawn from that time on.
+ * asked for.  dump_unit and server_unit are floors, 0 for none, see MarkFloor.
  */
 static bool
-recover(bool asked, bool accept, uint64 known_unit)
+recover(bool asked, bool accept, uint64 dump_unit, uint64 server_unit)
 {
 	bool		found;
 	bool		written = false;
 	bool		recorded;
 	int64		mark_us = 0;
-	int64		known_us = known_unit == 0 ? 0 : mark_of_unit(known_unit);
+	int64		floor_us;
 	uint64		floor_unit;
 
 	home_begin("reading the durable mark");
@@ -235,9 +233,14 @@ recover(bool asked, bool accept, uint64 known_unit)
 		mark_us = read_mark(&written);
 		pg_atomic_write_u64(&shared->mark.mark_us, (uint64) mark_us);
 	}
-	known_us = Max(known_us, record_restored());
-	recorded = record_check(found, mark_us, accept, known_us > 0);
-	if (recorded && !written && !accept && known_us == 0)
+	floor_unit = Max(dump_unit, server_unit);
+	floor_us = record_restored();
+	if (floor_unit > 0)
+		floor_us = Max(floor_us, mark_of_unit(floor_unit));
+	recorded = record_check(found, mark_us, accept,
+							server_unit > 0 ? FLOOR_OF_SERVER :
+							floor_us > 0 ? FLOOR_OF_DUMP : FLOOR_ANYONES);
+	if (recorded && !written && !accept && server_unit == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("the durable mark is lost: the sequence \"" MARK "\" in database \"%s\" is another one",
@@ -245,7 +248,7 @@ recover(bool asked, bool accept, uint64 known_unit)
 				 errhint(RECORD_LOST_HINT)));
 	if (!recorded)
 	{
-		if (!asked && known_us == 0)
+		if (!asked && floor_us == 0)
 		{
 			home_commit();
 			shared->mark.is_read = true;
@@ -253,9 +256,8 @@ recover(bool asked, bool accept, uint64 known_unit)
 		}
 		set_up_home();
 	}
-	mark_us = Max(mark_us, known_us);
-	if (!written || mark_us > (int64) pg_atomic_read_u64(&shared->mark.mark_us))
-		home_run("SELECT setval('" MARK "', " INT64_FORMAT ")", mark_us);
+	if (!written || floor_us > mark_us)
+		mark_us = write_mark(Max(mark_us, floor_us));
 	home_guard_sequence(MARK);
 	home_commit();
 	shared->mark.mark_found = true;
@@ -288,13 +290,15 @@ serve(void *is_asked)
 	bool		asked = *(bool *) is_asked;
 	bool		accept;
 	uint64		wanted_unit;
-	uint64		known_unit;
-	uint64		floor_unit;
+	uint64		asked_unit[MARK_FLOORS];
+	uint64		floor_unit = 0;
 
 	wanted_unit = pg_atomic_exchange_u64(&state->wanted_unit, 0);
-	known_unit = pg_atomic_exchange_u64(&state->known_unit, 0);
-	floor_unit = pg_atomic_exchange_u64(&state->advance_to_unit, 0);
-	floor_unit = Max(floor_unit, known_unit);
+	for (int i = 0; i < MARK_FLOORS; i++)
+	{
+		asked_unit[i] = pg_atomic_exchange_u64(&state->advance_to_unit[i], 0);
+		floor_unit = Max(floor_unit, asked_unit[i]);
+	}
 	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
 
 	/*
@@ -305,16 +309,19 @@ serve(void *is_asked)
 	if (asked && worker_is_refusing(&shared->mark_writer))
 		worker_clear_error(&shared->mark_writer);
 
-	if (pg_atomic_read_u64(&state->limit_unit) == 0 && !recover(asked, accept, known_unit))
+	if (pg_atomic_read_u64(&state->limit_unit) == 0 &&
+		!recover(asked, accept, asked_unit[FLOOR_OF_DUMP], asked_unit[FLOOR_OF_SERVER]))
 		return;
 
 	if ((wanted_unit > 0 && mark_runs_out(wanted_unit)) || floor_unit > committed_unit)
 	{
-		uint64		unit = Max(wanted_unit, floor_unit);
+		uint64		unit = Min(Max(wanted_unit, floor_unit) + Max(window_units(), 1),
+							   MAX_TIME + 1);
 		int64		mark_us;
 
 		home_begin("raising the durable mark");
-		mark_us = write_mark(Min(unit + Max(window_units(), 1), MAX_TIME + 1));
+		/* nor left below the limit, if somebody has lowered it */
+		mark_us = write_mark(mark_of_unit(Max(unit, pg_atomic_read_u64(&state->limit_unit))));
 		warn_of_end(wanted_unit);
 		home_commit();
 		committed_unit = mark_to_unit(mark_us, false);

@@ -156,11 +156,12 @@ record_hint(const char *layout, const char *epoch)
 }
 
 /*
- * Nothing is recorded here.  Raise an ERROR if a mark was nevertheless.
+ * Nothing is recorded here.  Raise an ERROR if a mark was nevertheless, and the
+ * floor does not stand for it.
  */
 static void
 check_unrecorded(bool has_home, int64 mark_us, bool has_pointer, bool is_own,
-				 bool is_home, const char *database)
+				 bool is_home, const char *database, MarkFloor floor)
 {
 	if (mark_us > 0)
 		ereport(ERROR,
@@ -168,7 +169,7 @@ check_unrecorded(bool has_home, int64 mark_us, bool has_pointer, bool is_own,
 				 errmsg("there is a durable mark in database \"%s\", but layout and epoch are not recorded with it",
 						snowflake_database),
 				 errhint("If the mark is of this server, and layout and epoch are what they were, call snowflake_accept_layout().")));
-	if (is_own)
+	if (is_own && floor != FLOOR_OF_SERVER)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 has_home ?
@@ -177,7 +178,7 @@ check_unrecorded(bool has_home, int64 mark_us, bool has_pointer, bool is_own,
 				 errmsg("the durable mark is lost: database \"%s\" had it, and now has no extension \"" HOME_EXTENSION "\"",
 						snowflake_database),
 				 errhint(RECORD_LOST_HINT)));
-	if (has_pointer && !is_home)
+	if (has_pointer && !is_home && floor == FLOOR_ANYONES)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("database \"%s\" says that it holds the durable mark of another server, and no mark is in database \"%s\"",
@@ -188,7 +189,7 @@ check_unrecorded(bool has_home, int64 mark_us, bool has_pointer, bool is_own,
 }
 
 bool
-record_check(bool has_home, int64 mark_us, bool accept, bool has_floor)
+record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 {
 	bool		has_pointer = home_run_plain(record_pointers()) > 0;
 	char	   *database = has_pointer ? TextDatumGetCString(home_result(1)) : NULL;
@@ -207,8 +208,8 @@ record_check(bool has_home, int64 mark_us, bool accept, bool has_floor)
 						 database)));
 	if (!has_home || !read_row(&row))
 	{
-		if (!accept && (mark_us > 0 || !has_floor))
-			check_unrecorded(has_home, mark_us, has_pointer, is_own, is_home, database);
+		if (!accept)
+			check_unrecorded(has_home, mark_us, has_pointer, is_own, is_home, database, floor);
 		return false;
 	}
 

@@ -10,6 +10,8 @@
 
 #include "access/xlogdefs.h"
 
+#include "shmem.h"
+
 #pragma GCC visibility push(hidden)
 
 /*
@@ -20,10 +22,10 @@
 /*
  * Raise an ERROR when what is recorded does not allow to issue IDs above a
  * mark, 0 for an empty one.  With "accept", record the configuration instead,
- * and begin anew where nothing is recorded; with "has_floor", begin anew if the
- * mark is lost, as the largest ID is known.  Returns whether it is recorded.
+ * and begin anew where nothing is recorded.  A floor, of one kind or another,
+ * lets begin anew without a mark.  Returns whether it is recorded.
  */
-extern bool record_check(bool has_home, int64 mark_us, bool accept, bool has_floor);
+extern bool record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor);
 
 /*
  * SQL for what databases say of a durable mark: the database's name, what it

@@ -155,6 +155,20 @@ typedef struct Worker
 #define RECORD_FAILED	4
 
 /*
+ * Who says so of a floor: anyone; a superuser, of a dump, whose IDs are below;
+ * who may call snowflake_advance(), of all IDs of this server.  The last one
+ * stands for a mark that is lost, the second for one that never was.
+ */
+typedef enum MarkFloor
+{
+	FLOOR_ANYONES,
+	FLOOR_OF_DUMP,
+	FLOOR_OF_SERVER
+} MarkFloor;
+
+#define MARK_FLOORS		(FLOOR_OF_SERVER + 1)
+
+/*
  * The durable mark as the processes of the server know it; see mark.c.  What
  * ends in _unit is a time in time units since the epoch.
  *
@@ -192,14 +206,12 @@ typedef struct Mark
 	pg_atomic_uint64 advanced_unit;
 
 	/*
-	 * What is asked of the mark writer: a time to draw at; a floor; a floor
-	 * above all that this server has drawn, as a superuser says, which stands
-	 * for a mark that is lost; to accept the configured layout.  Raised by
-	 * anyone, set back to 0 by the mark writer when it begins to do it.
+	 * What is asked of the mark writer: a time to draw at; a floor, as
+	 * MarkFloor has it; to accept the configured layout.  Raised by anyone,
+	 * set back to 0 by the mark writer when it begins to do it.
 	 */
 	pg_atomic_uint64 wanted_unit;
-	pg_atomic_uint64 advance_to_unit;
-	pg_atomic_uint64 known_unit;
+	pg_atomic_uint64 advance_to_unit[MARK_FLOORS];
 	pg_atomic_uint32 accept;
 
 	/*

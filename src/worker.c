@@ -104,7 +104,8 @@ let_start_again(void)
 {
 	static int64 asked_at = 0;	/* on the steady clock */
 
-	if ((pg_atomic_read_u32(&shared->mark_writer.proc) != (uint32) -1 &&
+	if (is_left_out ||
+		(pg_atomic_read_u32(&shared->mark_writer.proc) != (uint32) -1 &&
 		 pg_atomic_read_u32(&shared->services.proc) != (uint32) -1) ||
 		clock_read_steady() < asked_at + WAIT_SLICE_MS * 1000)
 		return;

@@ -201,5 +201,19 @@ start_node($node);
 my $next = sql('SELECT snowflake_nextval()');
 cmp_ok($next, '>', $drawn, 'taken back: the next ID is above what was drawn');
 cmp_ok($next, '<', $foreign, 'and far below the other');
+
+# The doctor's statement is one that works, whatever max_drift is.
+$node->append_conf('postgresql.conf', "snowflake.max_drift = '1d'");
+reload_node($node);
+sql("CREATE TABLE ahead (id bigint PRIMARY KEY DEFAULT snowflake_nextval())");
+foreach my $case ([ '23 hours', '' ], [ '36 hours', ', force => true' ])
+{
+	my ($ahead, $force) = @{$case};
+	my $id = sql("INSERT INTO ahead SELECT snowflake_compose(clock_timestamp() + interval '$ahead', 1, 0, 0) RETURNING id");
+	my ($call) = sql(q(SELECT detail FROM snowflake_check() WHERE "check" = 'tables' AND status = 'error')) =~ /Run SELECT (\S+\.snowflake_advance\([^)]*\))/;
+
+	is($call, "public.snowflake_advance($id$force)", "$ahead ahead: the doctor's statement");
+	sql("SET client_min_messages = error; SELECT $call");
+}
 $node->stop;
 done_testing();

@@ -380,6 +380,16 @@ sub test_home
 	($error) = call($patient);
 	like($error->{detail}, qr/the durable mark is lost: database "home of marks" had it/, 'a lost mark: nothing is issued');
 	is($error->{hint}, 'Call snowflake_advance() with the largest ID that this server has drawn: IDs go on above it.', 'a lost mark: the way out');
+
+	# a dump's mark says nothing of what this server has drawn
+	$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS snowflake');
+	my $dumped = "now() + interval '5 s'";
+	($error) = call("SET snowflake.max_wait = '3s'; INSERT INTO snowflake_catalog.dumped_mark VALUES ($dumped, current_setting('snowflake.layout'), current_setting('snowflake.epoch')::timestamptz)");
+	like($error->{detail}, qr/the durable mark is lost: database "home of marks" had it/, 'a lost mark: a dump does not make up for it');
+	$node->safe_psql('postgres', 'ALTER DATABASE postgres SET snowflake.restored = ' . (1_000_000 * int(time() + 5)));
+	$node->restart;
+	($error) = call($patient);
+	like($error->{detail}, qr/the durable mark is lost: database "home of marks" had it/, 'nor does one that was restored without the library');
 	is($node->safe_psql('postgres', "SET client_min_messages = error; SET snowflake.max_wait = '1min'; SELECT id > $above FROM (SELECT snowflake_advance($above)) s, snowflake_nextval() id"),
 		't', 'which is above all that was drawn, at once');
 	flows('begun anew');
