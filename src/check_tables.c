@@ -47,6 +47,7 @@
 #include "mark.h"
 #include "other_extensions.h"
 #include "settings.h"
+#include "worker.h"
 
 /* How many IDs of a column are looked at. */
 #define SAMPLE 100
@@ -366,7 +367,7 @@ look_at(Column *column, Holder *holder)
 
 /*
  * The time that this server has drawn no ID at, nor later; 0 where it cannot
- * draw, as on a standby.  Before the first ID that is the mark, or if it has
+ * draw, as on a standby, or it is not known yet after the start.  Before the first ID that is the mark, or if it has
  * none, what is a time at all, and not a number from before a conversion.
  */
 static uint64
@@ -374,7 +375,8 @@ limit_of_draws(void)
 {
 	uint64		limit;
 
-	if (shared == NULL || RecoveryInProgress())
+	if (shared == NULL || RecoveryInProgress() ||
+		(!shared->mark.is_read && !worker_is_refusing(&shared->mark_writer)))
 		return 0;
 	limit = pg_atomic_read_u64(&shared->mark.limit_unit);
 	if (limit == 0)

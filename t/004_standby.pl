@@ -196,6 +196,7 @@ is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'after a restart, 
 $standby->safe_psql('postgres', 'CHECKPOINT');
 $standby->set_standby_mode;
 $standby->restart;
+$offset = -s $standby->logfile;
 $standby->promote;
 $offset = $standby->wait_for_log($said, $offset);
 is(check('node_id'), $promoted->(2), 'another promotion');

@@ -107,13 +107,15 @@ SQL
 
 #
 # A registry behind a pooler in this mode: the next connection finds the prepared
-# statement of the one before.
+# statement of the one before, unless the pooler looks after them, as it can since 1.21.
 #
+my ($major, $minor) = `@{[FaultTest::find_pgbouncer()]} --version` =~ /PgBouncer (\d+)\.(\d+)/;
 my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init(force_initdb => 1);
 $registry->start;
 $registry->safe_psql('postgres', 'CREATE EXTENSION snowflake_segments');
-($pooler, $host) = start_pooler($registry, default_pool_size => 1);
+($pooler, $host) = start_pooler($registry, default_pool_size => 1,
+	$major > 1 || $minor >= 21 ? (max_prepared_statements => 0) : ());
 $node->append_conf('postgresql.conf', "snowflake.registry = 'host=$host port=" . $registry->port . " dbname=postgres'");
 $node->restart;
 $node->safe_psql('postgres', "SELECT snowflake_segment_create('tag'), snowflake_segment_nextval('tag')");
