@@ -454,7 +454,7 @@ BEGIN
     own := @extschema@.snowflake_nodes_own(ask);
     fault := @extschema@.snowflake_nodes_fault(ask, r.changes, own);
     IF fault IS NULL THEN
-        ask.lease_ttl := @extschema@.snowflake_registry_cap(ask.lease_ttl);
+        ask.lease_ttl := least(ask.lease_ttl, r.longest_lease);
         is_proof := coalesce(ask.seen IS NOT NULL AND own.renewals - ask.renewals BETWEEN 0 AND 1
             AND own.started_at <> r.started_at
             AND own.node = ask.held AND ask.remaining > interval '0', false);

@@ -174,20 +174,13 @@ CREATE VIEW snowflake_registry_told AS
 COMMENT ON VIEW snowflake_registry_told IS
 'until when those may use what they were given that this registry has told something';
 
--- What is asked for, as far as the registry grants it.
-CREATE FUNCTION snowflake_registry_cap(asked interval)
-RETURNS interval LANGUAGE sql STABLE PARALLEL SAFE
-RETURN LEAST(asked, (SELECT pg_catalog.max(p.longest_lease) FROM snowflake_registry_place AS p));
-COMMENT ON FUNCTION snowflake_registry_cap(interval) IS
-'a lease, or the longest one of this registry if that is shorter';
-
 -- How long the registry closes: all that may have been given out is over by then.
 -- What was over when the record ends does not count, by the clock of the record: that
 -- may be an old one, or of another machine.
 CREATE FUNCTION snowflake_registry_longest(at timestamptz, asked interval)
 RETURNS interval LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN greatest(@extschema@.snowflake_registry_cap(asked),
+    RETURN greatest(asked,
                     (SELECT max(t.span) FROM @extschema@.snowflake_registry_told AS t
                      WHERE t.runs_until >= least(at, (SELECT max(e.told_at)
                                                  FROM @extschema@.snowflake_registry_told AS e))));

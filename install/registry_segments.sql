@@ -227,9 +227,9 @@ BEGIN
     IF NOT @extschema@.snowflake_segments_valid(ask, own) THEN
         RETURN;
     END IF;
-    ask.hold := @extschema@.snowflake_registry_cap(ask.hold);
 
     SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
+    ask.hold := least(ask.hold, r.longest_lease);
     due := @extschema@.snowflake_segments_due(ask);
     IF due.told IS NULL THEN
         RETURN;
