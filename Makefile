@@ -10,12 +10,13 @@ MODULE_big = snowflake
 # All of src/, sorted, as the order of linking must not be that of a folder
 OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c)))
 
-EXTENSION = snowflake snowflake_home snowflake_nodes snowflake_segments
+EXTENSION = snowflake snowflake_home snowflake_registry
 
 # Install scripts of released versions are committed whole, and installed as long
 # as they are of this version.  Those of a version under way are put together from
 # files of one subject each, in this order.
 SUBJECTS = drawing reading explain periods partitions convert segments keys dump statistics running
+REGISTRY_SUBJECTS = place nodes segments
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 DATA = $(patsubst $(srcdir)/%,%,$(sort $(wildcard \
 	$(srcdir)/install/*--*--*.sql $(srcdir)/install/*--$(EXTVERSION).sql)))
@@ -42,7 +43,8 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 snowflake--$(EXTVERSION).sql: $(SUBJECTS:%=install/%.sql)
-$(filter-out snowflake--%, $(DATA_built)): %--$(EXTVERSION).sql: install/%.sql
+snowflake_home--$(EXTVERSION).sql: install/snowflake_home.sql
+snowflake_registry--$(EXTVERSION).sql: $(REGISTRY_SUBJECTS:%=install/registry_%.sql)
 
 $(DATA_built):
 	@echo "install/*.sql -> $@"
