@@ -352,9 +352,14 @@ handle_answer(RegistryLink *link, const PGresult *answer)
 {
 	int64		now = clock_read_steady();
 
-	if (PQresultStatus(answer) != PGRES_TUPLES_OK || PQntuples(answer) != 1)
+	if (PQresultStatus(answer) != PGRES_TUPLES_OK)
 	{
-		registry_link_give_up(link, PQresultErrorMessage(answer));
+		registry_link_give_up_with_error(link);
+		return;
+	}
+	if (PQntuples(answer) != 1)
+	{
+		registry_link_give_up(link, "it did not understand what was asked");
 		return;
 	}
 	if (!registry_link_understands(link, int_value(answer, COL_PROTOCOL)))

@@ -202,7 +202,7 @@ registry_link_understands(RegistryLink *link, int64 protocol)
 	if (protocol == LINK_PROTOCOL)
 		return true;
 	registry_link_give_up_for_long(link,
-								   psprintf("it answers by version " INT64_FORMAT " of the protocol, and this server asks by version %d",
+								   psprintf("it speaks version " INT64_FORMAT " of the protocol, and this server version %d",
 											protocol, LINK_PROTOCOL),
 								   protocol < LINK_PROTOCOL ? "Update the older of the two: " UPDATE_REGISTRY "." :
 								   "Update the older of the two: " UPDATE_SERVER ".");
@@ -548,8 +548,8 @@ go_on(RegistryLink *link)
  * Then the greeting of the next connection can say more, so this one is not
  * logged.
  */
-static void
-give_up_with_error(RegistryLink *link)
+void
+registry_link_give_up_with_error(RegistryLink *link)
 {
 	int			sqlstate = registry_link_sqlstate(link->answer);
 	const char *message = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_PRIMARY);
@@ -579,7 +579,7 @@ static void
 give_up_asking(RegistryLink *link, const char *reason)
 {
 	if (link->answer != NULL && PQresultStatus(link->answer) == PGRES_FATAL_ERROR)
-		give_up_with_error(link);
+		registry_link_give_up_with_error(link);
 	else
 		registry_link_give_up(link, reason);
 }
@@ -604,7 +604,7 @@ finish(RegistryLink *link)
 			category == ERRCODE_FEATURE_NOT_SUPPORTED ||
 			category == ERRCODE_INVALID_SQL_STATEMENT_NAME)
 		{
-			give_up_with_error(link);
+			registry_link_give_up_with_error(link);
 			return;
 		}
 	}

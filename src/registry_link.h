@@ -206,6 +206,9 @@ extern bool registry_link_understands(RegistryLink *link, int64 protocol);
 /* Likewise: what came is no answer. */
 extern void registry_link_give_up(RegistryLink *link, const char *reason);
 
+/* The same, where it is an error. */
+extern void registry_link_give_up_with_error(RegistryLink *link);
+
 /* The same, where somebody has to mend it, as the hint says. */
 extern void registry_link_give_up_for_long(RegistryLink *link, const char *reason,
 										   const char *hint);

@@ -436,10 +436,10 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	}
 
 	/*
-	 * Only an answer that gives numbers, or confirms some, is remembered.  Any
-	 * other one gives nothing that could get lost, see compare_with_seen().
+	 * What a registry says that is closed counts only where it confirms numbers.
+	 * Else it gives nothing that could get lost, see compare_with_seen().
 	 */
-	if (place != NULL && has_numbers())
+	if (place != NULL && (!is_closed || has_numbers()))
 	{
 		strlcpy(segments->place, place, sizeof(segments->place));
 		segments->reports = rows[0].reports;
