@@ -241,6 +241,69 @@ foreach (
 	cmp_ok(count_of(qr/\[snowflake lease [^]]*\] ERROR:/, log_of($registry, $from)), '<=', 1, "$what: no flood of errors in the registry");
 }
 
+# Of another version of the protocol: each says so of the other.
+my $replace = sub {
+	my ($function, $returns, $body) = @_;
+
+	$registry->safe_psql('changed', <<"SQL");
+SELECT format('ALTER FUNCTION $schema.$function(%s) RENAME TO ${function}_real', pg_get_function_identity_arguments(oid)),
+       format('CREATE FUNCTION $schema.$function(%s) RETURNS $returns LANGUAGE plpgsql AS %L', pg_get_function_arguments(oid), \$\$$body\$\$),
+       format('GRANT EXECUTE ON FUNCTION $schema.$function TO snowflake_server')
+FROM pg_proc WHERE proname = '$function' \\gexec
+SQL
+};
+my $restore = sub {
+	$registry->safe_psql('changed', "DROP FUNCTION $schema.$_[0]; ALTER FUNCTION $schema.$_[0]_real RENAME TO $_[0]");
+};
+foreach ([ 2, qr/Update the older of the two: those of this server, followed by a restart\./ ],
+	[ 0, qr/Update the older of the two: the registry's files, followed by ALTER EXTENSION snowflake_registry UPDATE in that database\./ ])
+{
+	my ($protocol, $hint) = @{$_};
+	my $says = qr/The registry could not be asked: it speaks version $protocol of the protocol, and this server version 1\./;
+
+	$replace->('snowflake_lease_node', "$schema.snowflake_node_answer", "DECLARE a $schema.snowflake_node_answer; BEGIN a.protocol := $protocol; a.node := 0; RETURN a; END");
+	ok(poll(sub { $poor->safe_psql('postgres', 'SELECT * FROM snowflake_check()') =~ /^registry\|warning\|This server is node $had until [^|]*$says $hint/m; }), "protocol $protocol: what is wrong, and what to do")
+	  or diag($poor->safe_psql('postgres', 'SELECT * FROM snowflake_check()'));
+	$restore->('snowflake_lease_node');
+	reload_node($poor);
+	is(wait_number($poor), $had, "protocol $protocol: mended, it still has its number");
+
+	$replace->('snowflake_take_segments', "SETOF $schema.snowflake_segment_answer", "DECLARE a $schema.snowflake_segment_answer; BEGIN a.protocol := $protocol; a.asked := tags[1]; RETURN NEXT a; END");
+	my $error;
+	ok(poll(sub { $error = psql_error(($poor->psql('postgres', "\\set VERBOSITY verbose\nSELECT snowflake_segment_nextval('protocol')"))[2]); return $error->{detail} =~ $says; }), "protocol $protocol: nor are there segments");
+	is($error->{sqlstate}, '55000', "protocol $protocol: somebody has to mend that");
+	ok(wait_log($poor, qr/WARNING:  could not fetch segments of numbers\n.*DETAIL:  $says[^\n]*\n.*HINT:  $hint/), "protocol $protocol: as the log says");
+	$restore->('snowflake_take_segments');
+}
+foreach my $call ('snowflake_take_segments(2, NULL, NULL, NULL, NULL, NULL)',
+	'snowflake_lease_node(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)')
+{
+	my (undef, undef, $stderr) = $registry->psql('changed', "\\set VERBOSITY verbose\nSELECT $schema.$call");
+	my $error = psql_error($stderr);
+
+	is("$error->{sqlstate} $error->{message}", '0A000 the registry speaks version 1 of the protocol, and the server version 2', "asked by another version: $call");
+	like($error->{hint}, qr/^Update the older one: /, 'and what to do');
+}
+
+# The registry has a longest lease, whatever servers ask for.
+$registry->safe_psql('changed', <<"SQL");
+UPDATE $schema.snowflake_registry_place SET longest_lease = '10 s';
+SELECT $schema.snowflake_create_tag('short', 1, 1000, 1, 0, NULL, NULL);
+SELECT format('GRANT EXECUTE ON FUNCTION %s TO snowflake_server', oid::regprocedure) FROM pg_proc WHERE proname = 'snowflake_take_segments' \\gexec
+SQL
+my $proxy = start_proxy($registry);
+my $short = leasing_node('short', proxy_conninfo($proxy, dbname => 'changed'), "snowflake.lease_ttl = '1h'\n");
+my $ends = q(SELECT lease_end < clock_timestamp() + interval '10 s' FROM pg_stat_snowflake);
+wait_number($short);
+is($short->safe_psql('postgres', $ends), 't', 'a longest lease: a shorter one is given');
+ok(poll(sub { ($short->psql('postgres', q(SELECT snowflake_nextval())))[0] == 0 }), 'a longest lease: IDs flow');
+ok(poll(sub { ($short->psql('postgres', q(SELECT snowflake_segment_nextval('short'))))[0] == 0 }), 'a longest lease: numbers flow');
+set_proxy($proxy, 'hole');
+says($short, 'a longest lease', '55P03', qr/^The lease of node number \d+ ended at /, qr/./);
+my $stopped;
+ok(poll(sub { $stopped = psql_error(($short->psql('postgres', "\\set VERBOSITY verbose\nSELECT snowflake_segment_nextval('short')"))[2]); return $stopped->{sqlstate} eq '55P03'; }), 'a longest lease: numbers in memory count no longer either');
+$short->stop;
+
 # No connection.
 $registry->safe_psql('postgres', q(CREATE ROLE secret LOGIN PASSWORD 'x'));
 my $hba = $registry->data_dir . '/pg_hba.conf';
