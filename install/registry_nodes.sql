@@ -454,11 +454,15 @@ BEGIN
     own := @extschema@.snowflake_nodes_own(ask);
     fault := @extschema@.snowflake_nodes_fault(ask, r.changes, own);
     IF fault IS NULL THEN
-        ask.lease_ttl := least(ask.lease_ttl, r.longest_lease);
+        IF ask.lease_ttl > r.longest_lease THEN
+            ask.mark := ask.mark
+                - (extract(epoch FROM ask.lease_ttl - r.longest_lease) * 1000000.0)::bigint;
+            ask.lease_ttl := r.longest_lease;
+        END IF;
+        r := @extschema@.snowflake_registry_arrive(at, here, started, ask.lease_ttl, r);
         is_proof := coalesce(ask.seen IS NOT NULL AND own.renewals - ask.renewals BETWEEN 0 AND 1
             AND own.started_at <> r.started_at
             AND own.node = ask.held AND ask.remaining > interval '0', false);
-        r := @extschema@.snowflake_registry_arrive(at, here, started, ask.lease_ttl, r);
         is_ahead := coalesce(ask.seen > r.changes, false)
                     OR coalesce(ask.renewals > own.renewals, false);
         r := @extschema@.snowflake_registry_compare(at, r, own.token, ask.lease_ttl, ask.seen,
@@ -534,8 +538,8 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --   instance      tells the server from a copy of it; '' for unknown
 --   lease_ttl     the lease that it wants
 --   mark          the time, in microseconds since 1970-01-01 UTC, that the
---                 server wants to issue IDs below; as clock, not before its
---                 latest ID
+--                 server wants to issue IDs below: later by lease_ttl than its
+--                 clock and its latest ID
 --   clock         the server's clock when it sent this
 --   clock_offset  that clock minus the one here, as last measured; null: not
 --                 yet, so it is taken from "clock"

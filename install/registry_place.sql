@@ -333,7 +333,7 @@ BEGIN
         r.guarded_until := '-infinity';
         -- one more, so that all that have seen less notice
         IF seen > r.changes THEN
-            r.changes := seen + 1;
+            r.changes := least(seen, 9223372036854775806) + 1;
         END IF;
     ELSIF r.guarded_until > at THEN
         r.is_proved := r.is_proved OR is_proof;

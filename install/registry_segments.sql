@@ -66,7 +66,8 @@ BEGIN
         -- neither null nor twice
         AND cardinality(ask.tags) = (SELECT count(DISTINCT t.tag) FROM unnest(ask.tags) AS t (tag))
         AND 0 <= ALL (ask.seen)
-        AND coalesce(ask.reports, 0) BETWEEN 0 AND 1000000000::bigint + coalesce(own.reports, 0)
+        AND coalesce(ask.reports, 0) >= 0
+        AND coalesce(ask.reports, 0) - 1000000000 <= coalesce(own.reports, 0)
         AND ask.hold BETWEEN interval '0' AND interval '1000 years', false);
 END $$;
 COMMENT ON FUNCTION snowflake_segments_valid(snowflake_segment_request, snowflake_segment_server) IS

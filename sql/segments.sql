@@ -382,7 +382,7 @@ DROP ROLE regress_snowflake_user;
 -- whoever may dump the database can dump it
 \c :home
 SELECT e.extowner = 10 AS of_superuser, n.nspowner = 10 AS schema_of_superuser, n.nspname, has_schema_privilege(0, n.oid, 'usage') AS usage, has_schema_privilege(0, n.oid, 'create') AS create
-FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'snowflake_segments';
+FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'snowflake_registry';
 \c :here
 
 --
