@@ -217,16 +217,16 @@ BEGIN
     IF ask.hold = interval '0' THEN
         ask.reporter := NULL;
     END IF;
+    SELECT s.* INTO own FROM @extschema@.snowflake_segment_server AS s
+    WHERE s.reporter = ask.reporter;
+    IF NOT @extschema@.snowflake_segments_valid(ask, own) THEN
+        RETURN;
+    END IF;
     -- what another registry has told says nothing of this one
     IF ask.reporter IS NULL
        OR starts_with(regexp_replace(ask.place, '/[^/]*', ''),
                       regexp_replace(here, '/[^/]*', '') || '/') IS NOT TRUE THEN
         ask.reports := NULL;
-    END IF;
-    SELECT s.* INTO own FROM @extschema@.snowflake_segment_server AS s
-    WHERE s.reporter = ask.reporter;
-    IF NOT @extschema@.snowflake_segments_valid(ask, own) THEN
-        RETURN;
     END IF;
 
     SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
