@@ -50,7 +50,8 @@ COMMENT ON TABLE snowflake_home.lease IS
 'the node number that this server has leased from the registry: until when, in microseconds of a '
 'clock that begins with the boot of the machine; IDs have times from the floor on and below the '
 'mark, in microseconds since 1970-01-01 UTC; on which timeline of which instance, and what was '
-'seen of the registry, -1 for nothing';
+'seen of the registry, -1 for nothing; a registered number has the largest mark, and the largest '
+'deadline, or 0 while the registry has not registered it';
 
 -- the token is a secret
 REVOKE ALL ON snowflake_home.lease FROM PUBLIC;

@@ -25,7 +25,8 @@ COMMENT ON VIEW pg_stat_snowflake IS
 'one row: what IDs are made of, their clock, how many were drawn, and what that waited for';
 COMMENT ON COLUMN pg_stat_snowflake.node IS 'node number of this server; null when it has none';
 COMMENT ON COLUMN pg_stat_snowflake.lease_end IS
-'with a leased node number: when the lease runs out unless it is renewed';
+'when the lease of the node number runs out unless it is renewed; infinity for one that is '
+'registered in the registry, null for one that is not from it';
 COMMENT ON COLUMN pg_stat_snowflake.registry_offset IS
 'this server''s clock minus the registry''s clock';
 COMMENT ON COLUMN pg_stat_snowflake.layout IS 'layout of the IDs, as configured';

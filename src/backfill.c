@@ -294,11 +294,12 @@ backfill_draw(uint64 unit)
 {
 	uint64		counter;
 	uint64		sequence;
+	Wait		wait = {0};
 
 	if (tables == NULL)
 	{
 		generator_require();
-		if (lease_is_used())
+		if (settings_need_lease())
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot backfill snowflake IDs with a node number from a registry"),
@@ -313,6 +314,8 @@ backfill_draw(uint64 unit)
 					 errhint("Use a layout with a worker field, or put IDs together with snowflake_id().")));
 		attach();
 	}
+	while (!lease_is_valid())
+		lease_wait(0, &wait);
 
 	if (!count_up(unit, &counter))
 	{

@@ -101,14 +101,21 @@ check_node_id(CheckState *state)
 	uint64		max = snowflake_layout.max[FIELD_NODE];
 	TimeLineID	before = shared == NULL ? 0 :
 		pg_atomic_read_u32(&shared->mark.confirmed_before);
+	const char *warning = shared == NULL ? "" : lease_warning();
 	char	   *primary;
 
+	if (warning[0] != '\0')
+		check_say(state, "warning", "The registry warns of node number %d: %s %s",
+				  lease_node(), warning, LEASE_WARNING_HINT);
 	if (before != 0)
 		check_say(state, "warning", "This server was promoted, and goes on with the IDs of the server that it comes from. %s %s",
 				  record_promoted_detail(before), RECORD_PROMOTED_HINT);
 	else if (max == 0)
 		check_row(state, "ok", "The layout has no node field, so there is no number to set.");
-	else if (lease_is_used())
+	else if (settings_need_lease() && lease_is_used() && shared != NULL &&
+			 !RecoveryInProgress() && !lease_is_valid())
+		check_row(state, "warning", "This server has no number at the moment, see the row \"registry\".");
+	else if (settings_need_lease() && lease_is_used())
 		check_row(state, "ok", "The number is leased from the registry.");
 	else if (snowflake_node_id == NODE_ID_UNSET)
 		check_say(state, "error", "\"snowflake.node_id\" is not set. %s",
@@ -118,7 +125,7 @@ check_node_id(CheckState *state)
 			 strcmp(primary, psprintf("%d", snowflake_node_id)) != 0)
 		check_say(state, "warning", "This standby is node %d, and its primary has drawn IDs as node %s. Promoted, it would draw as node %d, which is safe only if no other server is node %d. If it is to go on as its primary, set \"snowflake.node_id\" to %s and restart the server.",
 				  snowflake_node_id, primary, snowflake_node_id, snowflake_node_id, primary);
-	else
+	else if (warning[0] == '\0')
 		check_say(state, "ok", "This server is node %d, of 0 to " UINT64_FORMAT ".",
 				  snowflake_node_id, max);
 }
@@ -135,7 +142,7 @@ check_free_numbers(CheckState *state)
 				  free_numbers, total);
 }
 
-/* Does the registry give this server a number? */
+/* Does the registry give this server a number, or register that which it has? */
 static void
 check_registry(CheckState *state)
 {
@@ -145,11 +152,12 @@ check_registry(CheckState *state)
 	if (!lease_is_used())
 		check_row(state, "ok", snowflake_registry[0] == '\0' ?
 				  "\"snowflake.registry\" is not set." :
-				  "The registry gives no node number, as \"snowflake.node_id\" is set.");
+				  "The layout has no node field, so the registry gives no node number.");
 	else if (shared == NULL)
 		check_row(state, "error", "There is no background worker to ask the registry, as snowflake is not preloaded.");
 	else if (RecoveryInProgress())
-		check_row(state, "ok", "This is a standby: it leases a node number when it is promoted.");
+		check_say(state, "ok", "This is a standby: it %s when it is promoted.",
+				  lease_is_registration() ? "registers its node number" : "leases a node number");
 	else
 	{
 		bool		fails = lease_describe(&detail, &hint);
@@ -458,12 +466,7 @@ is_nearly_all(int64 part, int64 all)
 static char *
 describe_segment(Segment *segment, const char **status)
 {
-	SegmentBuffer buffer;
-	int64		from;
-	int64		to;
-	uint32		used;
-	bool		has_numbers = segment->has_next ||
-		(segment_used(segment, &buffer, &from, &to, &used) && used < buffer.count);
+	bool		has_numbers = segment_has_numbers(segment);
 	char	   *tag = pstrdup(utf8_to_server(segment->tag));
 
 	*status = has_numbers ? "warning" : "error";

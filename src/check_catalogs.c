@@ -23,7 +23,7 @@
 #include "home.h"
 #include "mark.h"
 #include "record.h"
-#include "segment_request.h"
+#include "registry_link.h"
 #include "settings.h"
 
 void
@@ -159,7 +159,7 @@ static void
 check_home(CheckState *state)
 {
 	/* in a registry, tables of segments are for all servers */
-	const char *segments = snowflake_registry[0] == '\0' ? SEGMENT_EXTENSION : "";
+	const char *segments = snowflake_registry[0] == '\0' ? REGISTRY_EXTENSION : "";
 	char	   *found;
 
 	check_guards(state, segments);

@@ -287,7 +287,7 @@ prepare(void)
 	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
 		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
 	my.can_share = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER);
-	my.looks_at_lease = settings_need_lease() &&
+	my.looks_at_lease = snowflake_layout.bits[FIELD_NODE] > 0 &&
 		(snowflake_clock == CLOCK_MODE_LOGICAL ||
 		 snowflake_layout.unit_us > LONG_UNIT_US);
 	my.own = acquire_slot();
@@ -751,7 +751,7 @@ take_anywhere(uint64 want, int64 *first)
 				if (unlikely(mark_runs_out(time)))
 					mark_ask(time);
 				note_drift(now);
-				if (my.looks_at_lease)
+				if (my.looks_at_lease && lease_is_used())
 					my.unit_start = PG_INT64_MAX;
 				return count;
 			}

@@ -28,7 +28,7 @@
  *
  * The tables of snowflake_home have them from its script, and the home
  * database may have a subscription before it has anything else of ours.  Those
- * of snowflake_segments get them here.
+ * of snowflake_registry get them here.
  *
  * The mark is a sequence, which can be published from PostgreSQL 19 on, and
  * has no triggers.  But a subscription refuses to write a sequence whose

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * lease.c
- *		The node number of this server, where it is leased from a registry.
+ *		The node number of this server, where it is leased from a registry, or
+ *		registered there.
  *
  * What is leased is a number, until a deadline by the steady clock, and a
  * mark: IDs with this number may be issued only at times below.  lease_fetch.c
@@ -32,6 +33,13 @@
  * with it while the registry is away.  It must be the same boot of the same
  * machine, as the deadline means nothing on another.  And it must be the same
  * data directory, as a copy must not go on with the number of the original.
+ *
+ * A configured number is registered: that is a lease without an end.  It
+ * belongs to a token, which is written into the home database before the
+ * registry is told of it, and which every later start presents, also on another
+ * machine and after a promotion.  Such a server waits for the registry until it
+ * was registered once, and after a refusal, which is remembered as a deadline
+ * of 0, until it is registered again; else not.
  *
  * What this server has seen of the registry is remembered too.  By it the
  * server recognizes an old primary of the registry, in whose place another one
@@ -101,7 +109,7 @@ lease_is_valid(void)
 {
 	uint64		deadline;
 
-	if (!settings_need_lease())
+	if (!settings_need_lease() && !lease_is_used())
 		return true;
 	deadline = pg_atomic_read_u64(&shared->lease.deadline_us);
 	return deadline != 0 && (uint64) clock_read_steady() < deadline;
@@ -121,38 +129,54 @@ lease_ends_at(void)
 
 	if (!lease_is_used() || deadline == 0)
 		return DT_NOBEGIN;
+	if (deadline == PG_INT64_MAX)
+		return DT_NOEND;
 	return GetCurrentTimestamp() + ((int64) deadline - clock_read_steady());
+}
+
+/*
+ * A text of the lease, in the encoding of the database.
+ */
+static const char *
+read_text(const char *text)
+{
+	char		copy[LEASE_ERROR_SIZE];
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	strlcpy(copy, text, sizeof(copy));
+	LWLockRelease(shared->lock);
+	return pstrdup(utf8_to_server(copy));
+}
+
+const char *
+lease_warning(void)
+{
+	return lease_is_used() ? read_text(shared->lease.warning) : "";
 }
 
 bool
 lease_describe(char **detail, char **hint)
 {
-	Lease	   *lease = &shared->lease;
-	char		shared_error[LEASE_ERROR_SIZE];
-	char		shared_hint[LEASE_ERROR_SIZE];
-	const char *error;
-	const char *error_hint;
+	const char *error = read_text(shared->lease.error);
+	const char *error_hint = read_text(shared->lease.hint);
+	const char *none = "The background worker has not had an answer from the registry yet.";
 	int			node = lease_node();
 	TimestampTz ends = lease_ends_at();
 
-	LWLockAcquire(shared->lock, LW_SHARED);
-	strlcpy(shared_error, lease->error, sizeof(shared_error));
-	strlcpy(shared_hint, lease->hint, sizeof(shared_hint));
-	LWLockRelease(shared->lock);
-	error = utf8_to_server(shared_error);
-	error_hint = utf8_to_server(shared_hint);
-
-	if (lease_is_valid())
-		*detail = psprintf("This server is node %d until %s, as leased from the registry.%s%s",
-						   node, timestamptz_to_str(ends),
-						   error[0] != '\0' ? " " : "", error);
+	if (lease_is_registration())
+		*detail = psprintf(lease_is_valid() ? "This server is node %d, as registered in the registry." :
+						   "Node number %d of this server is not registered in the registry.", node);
+	else if (lease_is_valid())
+		*detail = psprintf("This server is node %d until %s, as leased from the registry.",
+						   node, timestamptz_to_str(ends));
 	else if (node >= 0 && !TIMESTAMP_IS_NOBEGIN(ends))
-		*detail = psprintf("The lease of node number %d ended at %s.%s%s",
-						   node, timestamptz_to_str(ends),
-						   error[0] != '\0' ? " " : "", error);
+		*detail = psprintf("The lease of node number %d ended at %s.",
+						   node, timestamptz_to_str(ends));
 	else
-		*detail = pstrdup(error[0] != '\0' ? error :
-						  "The background worker has not had an answer from the registry yet.");
+		*detail = NULL;
+	if (error[0] != '\0' || *detail == NULL)
+		*detail = psprintf("%s%s%s", *detail ? *detail : "", *detail ? " " : "",
+						   error[0] != '\0' ? error : none);
 	*hint = pstrdup(error_hint[0] != '\0' ? error_hint :
 					"The background worker goes on asking the registry, \"snowflake.registry\".");
 	return error[0] != '\0';
@@ -176,6 +200,8 @@ lease_wait(uint64 unit, Wait *wait)
 				(errcode(wait_sqlstate(!is_refused)),
 				 lease_is_valid() ?
 				 errmsg("cannot generate a snowflake ID: the clock is ahead of what the lease of the node number allows") :
+				 lease_is_registration() ?
+				 errmsg("cannot generate a snowflake ID: node number %d is not registered", lease_node()) :
 				 errmsg("cannot generate a snowflake ID: this server has no node number at the moment"),
 				 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
 						   text_shown(detail), snowflake_max_wait),
@@ -200,7 +226,8 @@ lease_wait(uint64 unit, Wait *wait)
  */
 
 /*
- * The secret of this start of the server, by which the registry knows it.
+ * The secret of this start of the server, or of the registration, by which the
+ * registry knows it.
  */
 const char *
 lease_token(void)
@@ -243,7 +270,8 @@ lease_instance(void)
 bool
 lease_fits(int64 node)
 {
-	return node >= 0 && (uint64) node <= snowflake_layout.max[FIELD_NODE];
+	return node >= 0 && (uint64) node <= snowflake_layout.max[FIELD_NODE] &&
+		(!lease_is_registration() || node == snowflake_node_id);
 }
 
 /*
@@ -279,7 +307,8 @@ begin(const char *activity)
 /*
  * Remember the lease in the home database.  Not each renewal, which would let
  * an idle server write: when the token or the number is a new one, when a
- * quarter of the time is gone and IDs were drawn since, and at a shutdown.
+ * quarter of the time is gone and IDs were drawn since, and at a shutdown.  And
+ * what a registration begins and ends with.
  */
 static void
 remember(const Grant *grant)
@@ -349,11 +378,11 @@ lease_remember(void)
 	current_grant(&grant);
 	(void) mark_last_unit(&last);
 	if (grant.node < 0 || grant.deadline_us == 0 ||
-		(grant.node == lease->remembered_node &&
+		(grant.node == lease->remembered_node && lease->remembered_deadline_us != 0 &&
 		 strcmp(lease->remembered_token, lease->known_token) == 0 &&
 		 (last == lease->remembered_last_unit ||
 		  grant.deadline_us - lease->remembered_deadline_us <
-		  LEASE_TTL_US / 4)))
+		  (grant.deadline_us - clock_read_steady()) / 4)))
 		return;
 
 	begin("remembering the lease of the node number");
@@ -437,7 +466,9 @@ lease_settle(void)
 	ConditionVariableBroadcast(&shared->mark_writer.changed);
 	node = lease_node();
 	ereport(LOG,
-			(offered.before < 0 || offered.before == node ?
+			(lease_is_registration() ?
+			 errmsg("this server is registered as snowflake node %d", node) :
+			 offered.before < 0 || offered.before == node ?
 			 errmsg("this server has leased the snowflake node number %d", node) :
 			 errmsg("this server has leased the snowflake node number %d and is no longer node %d",
 					node, offered.before)));
@@ -502,9 +533,20 @@ lease_lose(const char *reason, const char *hint, bool passes)
 		ereport(WARNING,
 				(had ?
 				 errmsg("this server no longer issues snowflake IDs as node %d", lease_node()) :
+				 lease_is_registration() ?
+				 errmsg("could not register the snowflake node number %d", lease_node()) :
 				 errmsg("could not lease a snowflake node number"),
 				 errdetail("%s%s", reason, log_left_out(left_out)),
 				 hint[0] != '\0' ? errhint("%s", hint) : 0));
+
+	/* the next start is not to go on with it either */
+	if (lease_is_registration() && shared->lease.remembered_deadline_us != 0)
+	{
+		begin("remembering that the node number is not registered");
+		home_run("UPDATE " TABLE " SET deadline = 0");
+		home_commit();
+		shared->lease.remembered_deadline_us = 0;
+	}
 }
 
 void
@@ -517,6 +559,24 @@ lease_note_error(const char *error, const char *hint, bool is_refused)
 	utf8_copy(lease->hint, sizeof(lease->hint), hint);
 	lease->is_refused = is_refused;
 	LWLockRelease(shared->lock);
+}
+
+/*
+ * What the registry says with each answer.
+ */
+void
+lease_note_warning(const char *warning)
+{
+	uint64		left_out;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	utf8_copy(shared->lease.warning, sizeof(shared->lease.warning), warning);
+	LWLockRelease(shared->lock);
+	if (warning[0] != '\0' && log_is_due(LOG_OF_NUMBER, &left_out))
+		ereport(WARNING,
+				(errmsg("another server has, or asks for, the snowflake node number %d", lease_node()),
+				 errdetail("%s%s", warning, log_left_out(left_out)),
+				 errhint(LEASE_WARNING_HINT)));
 }
 
 void
@@ -633,6 +693,10 @@ recall_seen(void)
  * is time left.  Else the registry may still know this server by the token
  * that it had then.
  *
+ * With a registration it goes on wherever that came from, if it is of the
+ * configured number and stands.  Another number gets a token of its own, as the
+ * registry has the former one until somebody releases it.
+ *
  * A row of another instance is marked as such.  Otherwise this server could
  * take it for its own at a later start, when its timeline is one on which it
  * was a primary.
@@ -643,6 +707,8 @@ lease_recall(void)
 	Lease	   *lease = &shared->lease;
 	Grant		grant = {0};
 	bool		is_ours = false;
+	bool		goes_on = false;
+	char		registered[LEASE_TOKEN_SIZE] = "";
 	TimeLineID	origin = GetWALInsertionTimeLine();
 
 	if (lease->recalled)
@@ -661,13 +727,20 @@ lease_recall(void)
 		grant.floor_us = DatumGetInt64(home_value("floor"));
 		strlcpy(lease->recalled_token, TextDatumGetCString(home_value("token_text")),
 				sizeof(lease->recalled_token));
+		grant.token = lease->recalled_token;
 		is_ours = DatumGetBool(home_value("is_same")) && instance_text()[0] != '\0' &&
 			instance_goes_on(timeline);
 		if (is_ours)
 			origin = (TimeLineID) DatumGetInt64(home_value("origin"));
-		grant.token = lease->recalled_token;
 		lease->recalled_node = grant.node;
 		lease->recalled_floor_us = grant.floor_us;
+		if ((grant.mark_us == PG_INT64_MAX) == lease_is_registration() && lease_fits(grant.node))
+		{
+			goes_on = lease_is_registration() ? grant.deadline_us != 0 :
+				is_ours && clock_read_steady() < grant.deadline_us;
+			if (lease_is_registration())
+				strlcpy(registered, grant.token, sizeof(registered));
+		}
 		recall_seen();
 		if (!is_ours)
 			home_run("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
@@ -676,11 +749,20 @@ lease_recall(void)
 			/* so that it is this server's after the next crash, too */
 			home_run("UPDATE " TABLE " SET timeline = %u", GetWALInsertionTimeLine());
 	}
-	home_commit();
 	lease->origin = origin;
+	if (lease_is_registration() && registered[0] == '\0')
+	{
+		Grant		asked = {.node = snowflake_node_id,.token = registered,.mark_us = PG_INT64_MAX};
+
+		instance_name_start(registered, sizeof(registered));
+		remember(&asked);
+	}
+	home_commit();
+	if (lease_is_registration())
+		strlcpy(lease->token, registered, sizeof(lease->token));
 	lease->recalled = true;
 
 	/* the registry takes it from there: it knows that token */
-	if (is_ours && lease_fits(grant.node) && clock_read_steady() < grant.deadline_us)
+	if (goes_on)
 		lease_take(&grant);
 }

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * lease.h
- *		The node number of this server: configured, or leased from a registry.
+ *		The node number of this server, leased from a registry or registered
+ *		there.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,11 +19,24 @@
  * For sessions that draw IDs
  */
 
-/* Is the number leased: not configured, and there is a registry? */
+/*
+ * Does it take the registry to draw?  It leases a number to this server, or
+ * registers the configured one.
+ */
 static inline bool
 lease_is_used(void)
 {
-	return settings_need_lease() && snowflake_registry[0] != '\0';
+	return snowflake_layout.bits[FIELD_NODE] > 0 && snowflake_registry[0] != '\0';
+}
+
+/*
+ * Is what the registry gives a registration, and not a lease?  That has the
+ * last deadline and the last mark there are.
+ */
+static inline bool
+lease_is_registration(void)
+{
+	return snowflake_node_id != NODE_ID_UNSET;
 }
 
 /*
@@ -34,7 +48,7 @@ lease_is_used(void)
 static inline int
 lease_node(void)
 {
-	if (!lease_is_used() || shared == NULL)
+	if (!lease_is_used() || lease_is_registration() || shared == NULL)
 		return snowflake_layout.bits[FIELD_NODE] > 0 ? snowflake_node_id : 0;
 	pg_read_barrier();
 	return (int) pg_atomic_read_u32(&shared->lease.node);
@@ -59,8 +73,17 @@ extern void lease_wait(uint64 unit, Wait *wait);
  */
 extern bool lease_describe(char **detail, char **hint);
 
-/* Until when, by the server's clock; DT_NOBEGIN for none. */
+/*
+ * Until when, by the server's clock; DT_NOBEGIN for none, DT_NOEND for a
+ * registration.
+ */
 extern TimestampTz lease_ends_at(void);
+
+/* What the registry says of other servers with this number; '' for nothing. */
+extern const char *lease_warning(void);
+
+#define LEASE_WARNING_HINT \
+	"Each server needs a number of its own: change \"snowflake.node_id\" of one of them and restart it, or stop it."
 
 /*
  * For the services
@@ -87,7 +110,7 @@ extern const char *lease_instance(void);
 
 extern int	lease_held(const char **token);
 
-/* Is it a number that IDs of this layout can have? */
+/* Is it a number that this server can have? */
 extern bool lease_fits(int64 node);
 
 /* The mark to ask for. */
@@ -118,6 +141,7 @@ extern void lease_forget_seen(void);
 extern bool lease_retry(void);
 
 extern void lease_note_error(const char *error, const char *hint, bool is_refused);
+extern void lease_note_warning(const char *warning);
 
 /* The first values in shared memory. */
 extern void lease_init_shmem(void);

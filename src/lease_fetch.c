@@ -4,7 +4,7 @@
  *		Asking the registry for a node number, again and again.
  *
  * The registry is a database with the extension, whose snowflake_lease_node()
- * gives and renews numbers.  It is asked every RENEW_MS, over a link of its
+ * gives and renews numbers, and registers those that are configured.  It is asked every RENEW_MS, over a link of its
  * own (registry_link.c).  What it answers goes to lease.c.
  *
  * The state is the process's own.  The next one begins anew, with the same
@@ -37,32 +37,34 @@
  * answers counts when that is committed.  Times go as microseconds since 1970.
  */
 #define REQUEST \
-	"SELECT node, floor, granted," \
+	"SELECT protocol, node, floor, granted," \
+	" (extract(epoch FROM lease_ttl) OPERATOR(pg_catalog.*) 1000000)::bigint," \
 	" (extract(epoch FROM registry_clock) OPERATOR(pg_catalog.*) 1000000)::bigint," \
 	" peers, (extract(epoch FROM peers_offset) OPERATOR(pg_catalog.*) 1000000)::bigint," \
-	" timeline, changes, renewals, free," \
+	" timeline, changes, renewals, free, warning," \
 	" refusal, refusal_passes, refusal_detail, refusal_hint" \
 	" FROM %ssnowflake_lease_node(" \
-	"token => $1::uuid, held => $2::integer, held_token => $3::uuid," \
-	" remaining => $4::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
-	" instance => $5::text, max_node => $6::integer," \
-	" lease_ttl => $7::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
-	" mark => $8::bigint, clock => $9::timestamptz," \
-	" clock_offset => $10::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
-	" layout => $11::text, host => $12::text, port => $13::integer," \
-	" system_identifier => $14::bigint, seen => $15::bigint," \
-	" renewals => $16::bigint, wants_peers => $17::boolean)"
+	LINK_PROTOCOL_ARGUMENT " token => $1::uuid, number => $2::integer," \
+	" held => $3::integer, held_token => $4::uuid," \
+	" remaining => $5::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
+	" instance => $6::text, max_node => $7::integer," \
+	" lease_ttl => $8::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
+	" mark => $9::bigint, clock => $10::timestamptz," \
+	" clock_offset => $11::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
+	" layout => $12::text, host => $13::text, port => $14::integer," \
+	" system_identifier => $15::bigint, seen => $16::bigint," \
+	" renewals => $17::bigint, wants_peers => $18::boolean)"
 
-#define REQUEST_PARAMS	17
+#define REQUEST_PARAMS	18
 
 static const char request_sql[] = REQUEST;
 
 /* The columns of the answer. */
 enum
 {
-	COL_NODE, COL_FLOOR, COL_GRANTED, COL_CLOCK, COL_PEERS, COL_PEERS_OFFSET,
-	COL_TIMELINE, COL_CHANGES, COL_RENEWALS, COL_FREE, COL_REFUSAL, COL_PASSES,
-	COL_DETAIL, COL_HINT
+	COL_PROTOCOL, COL_NODE, COL_FLOOR, COL_GRANTED, COL_LEASE_TTL, COL_CLOCK,
+	COL_PEERS, COL_PEERS_OFFSET, COL_TIMELINE, COL_CHANGES, COL_RENEWALS,
+	COL_FREE, COL_WARNING, COL_REFUSAL, COL_PASSES, COL_DETAIL, COL_HINT
 };
 
 static struct
@@ -102,6 +104,14 @@ failed(const LinkFailure *failure, const char **hint)
 	const char *what = failure->hint != NULL ? failure->hint : "";
 
 	lease_note_error(failure->sentence, what, !failure->passes);
+	if (lease_is_registration())
+	{
+		if (failure->hint == NULL)
+			*hint = lease_is_valid() ? "The server goes on issuing IDs, as it is registered." :
+				"No ID is issued until the registry has registered the number.";
+		return psprintf(lease_is_valid() ? "could not confirm the snowflake node number %d" :
+						"could not register the snowflake node number %d", lease_node());
+	}
 	if (lease_is_valid())
 	{
 		*hint = psprintf("%s%sThe server can go on issuing IDs until %s.",
@@ -119,6 +129,8 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	const char **values = request->values;
 	const char *held_token;
 	int			held = lease_held(&held_token);
+	int64		remaining;
+	int			n = 0;
 	char		host[256];
 	char		layout[LAYOUT_TEXT_SIZE];
 	RegistrySeen seen;
@@ -129,32 +141,33 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 
 	registry.valid_until = lease_is_valid() ?
 		(int64) pg_atomic_read_u64(&shared->lease.deadline_us) : 0;
-
-	values[0] = lease_token();
-	values[1] = held < 0 ? NULL : psprintf("%d", held);
-	values[2] = held_token[0] == '\0' ? NULL : held_token;
-	values[3] = psprintf(INT64_FORMAT,
-						 Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0));
-	values[4] = lease_instance();
-	values[5] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
 	registry.lease_ttl = LEASE_TTL_US;
-	values[6] = psprintf(INT64_FORMAT, registry.lease_ttl);
-	values[7] = psprintf(INT64_FORMAT, lease_wanted_mark());
-	values[9] = shared->lease.has_clock_offset ?
-		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset_us)) : NULL;
-	values[10] = psprintf("%s since %s", layout_format(&snowflake_layout, layout),
-						  timestamptz_to_str(snowflake_epoch));
-	values[11] = pstrdup(host);
-	values[12] = psprintf("%d", PostPortNumber);
-	values[13] = psprintf(INT64_FORMAT, (int64) GetSystemIdentifier());
-	lease_seen(&seen);
-	values[14] = seen.changes < 0 ? NULL : psprintf(INT64_FORMAT, seen.changes);
-	values[15] = seen.renewals < 0 ? NULL : psprintf(INT64_FORMAT, seen.renewals);
-	values[16] = is_first || registry.valid_until == 0 || link->sent_at >= registry.peers_at ?
-		"true" : "false";
+	remaining = registry.valid_until == PG_INT64_MAX ? registry.lease_ttl :
+		Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0);
 
-	/* last, so that it is of this moment */
-	values[8] = clock_show(clock_read());
+	values[n++] = lease_token();
+	values[n++] = lease_is_registration() ? psprintf("%d", lease_node()) : NULL;
+	values[n++] = held < 0 ? NULL : psprintf("%d", held);
+	values[n++] = held_token[0] == '\0' ? NULL : held_token;
+	values[n++] = psprintf(INT64_FORMAT, remaining);
+	values[n++] = lease_instance();
+	values[n++] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
+	values[n++] = psprintf(INT64_FORMAT, registry.lease_ttl);
+	values[n++] = psprintf(INT64_FORMAT, lease_wanted_mark());
+	values[n++] = clock_show(clock_read());
+	values[n++] = shared->lease.has_clock_offset ?
+		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset_us)) : NULL;
+	values[n++] = psprintf("%s since %s", layout_format(&snowflake_layout, layout),
+						   timestamptz_to_str(snowflake_epoch));
+	values[n++] = pstrdup(host);
+	values[n++] = psprintf("%d", PostPortNumber);
+	values[n++] = psprintf(INT64_FORMAT, (int64) GetSystemIdentifier());
+	lease_seen(&seen);
+	values[n++] = seen.changes < 0 ? NULL : psprintf(INT64_FORMAT, seen.changes);
+	values[n++] = seen.renewals < 0 ? NULL : psprintf(INT64_FORMAT, seen.renewals);
+	values[n++] = is_first || registry.valid_until == 0 || link->sent_at >= registry.peers_at ?
+		"true" : "false";
+	Assert(n == REQUEST_PARAMS);
 	request->sql = request_sql;
 	request->nparams = REQUEST_PARAMS;
 }
@@ -209,6 +222,10 @@ check_skew(void)
  * Is it an answer of the registry that was asked before, as far as can be
  * told?  Not that of a primary that another was promoted in place of, nor one
  * that knows less than this server has told it of.
+ *
+ * Only what gives a number is remembered.  A refusal gives nothing that could
+ * get lost, so the registry may go back to before it: as where the primary that
+ * made it was one for a moment only.
  */
 static bool
 compare_with_seen(RegistryLink *link, const PGresult *answer)
@@ -233,8 +250,8 @@ compare_with_seen(RegistryLink *link, const PGresult *answer)
 												changes, seen.changes), hint);
 		return false;
 	}
-	lease_note_seen(timeline, changes,
-					has_value(answer, COL_NODE) ? int_value(answer, COL_RENEWALS) : -1);
+	if (has_value(answer, COL_NODE))
+		lease_note_seen(timeline, changes, int_value(answer, COL_RENEWALS));
 	return true;
 }
 
@@ -280,11 +297,14 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 						(uint64) (clock + UNIX_EPOCH_US - registry.round_trip / 2 -
 								  int_value(answer, COL_CLOCK)));
 	shared->lease.has_clock_offset = true;
+	lease_note_warning(text_value(answer, COL_WARNING));
 
 	if (!has_value(answer, COL_NODE))
 	{
 		/* the holders are not for everybody, see text_shown() */
-		lease_lose(psprintf("The registry gives no node number, as %s%s%s",
+		lease_lose(psprintf("%s, as %s%s%s", lease_is_registration() ?
+							psprintf("The registry does not let this server be node %d", lease_node()) :
+							"The registry gives no node number",
 							text_value(answer, COL_REFUSAL),
 							has_value(answer, COL_DETAIL) ? ": " : ".",
 							text_value(answer, COL_DETAIL)),
@@ -302,14 +322,16 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 
 	if (!lease_fits(int_value(answer, COL_NODE)))
 	{
-		registry_link_give_up(link, "it gives a node number that the layout has no room for");
+		registry_link_give_up(link, psprintf("it gives node number " INT64_FORMAT ", which this server cannot have",
+											 int_value(answer, COL_NODE)));
 		return;
 	}
 	grant.node = (int) int_value(answer, COL_NODE);
 	grant.token = lease_token();
 	grant.floor_us = int_value(answer, COL_FLOOR);
-	grant.mark_us = int_value(answer, COL_GRANTED);
-	grant.deadline_us = link->sent_at + registry.lease_ttl;
+	grant.mark_us = lease_is_registration() ? PG_INT64_MAX : int_value(answer, COL_GRANTED);
+	grant.deadline_us = lease_is_registration() ? PG_INT64_MAX :
+		link->sent_at + Min(registry.lease_ttl, int_value(answer, COL_LEASE_TTL));
 	lease_take(&grant);
 	lease_remember();
 
@@ -330,11 +352,18 @@ handle_answer(RegistryLink *link, const PGresult *answer)
 {
 	int64		now = clock_read_steady();
 
-	if (PQresultStatus(answer) != PGRES_TUPLES_OK || PQntuples(answer) != 1)
+	if (PQresultStatus(answer) != PGRES_TUPLES_OK)
 	{
-		registry_link_give_up(link, PQresultErrorMessage(answer));
+		registry_link_give_up_with_error(link);
 		return;
 	}
+	if (PQntuples(answer) != 1)
+	{
+		registry_link_give_up(link, "it did not understand what was asked");
+		return;
+	}
+	if (!registry_link_understands(link, int_value(answer, COL_PROTOCOL)))
+		return;
 	handle_row(link, answer, now);
 
 	/* not when that has failed: then it asks again as soon as it may */
@@ -352,7 +381,6 @@ prepare(void)
 
 static const LinkClient client = {
 	.purpose = "lease",
-	.extension = "snowflake_nodes",
 	.function = "snowflake_lease_node",
 	.nargs = REQUEST_PARAMS,
 	.statement = request_sql,

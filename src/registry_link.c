@@ -73,6 +73,9 @@
 
 #define PREPARED	"snowflake"
 
+#define UPDATE_REGISTRY	"the registry's files, followed by ALTER EXTENSION " REGISTRY_EXTENSION " UPDATE in that database"
+#define UPDATE_SERVER	"those of this server, followed by a restart"
+
 /*
  * All names have a schema, since the role may have any search_path.  If
  * pg_terminate_backend() waits in vain, it gives a warning, and the greeting
@@ -191,6 +194,19 @@ registry_link_give_up_for_long(RegistryLink *link, const char *reason, const cha
 	LinkFailure failure = {.reason = reason,.hint = hint};
 
 	fail(link, &failure);
+}
+
+bool
+registry_link_understands(RegistryLink *link, int64 protocol)
+{
+	if (protocol == LINK_PROTOCOL)
+		return true;
+	registry_link_give_up_for_long(link,
+								   psprintf("it speaks version " INT64_FORMAT " of the protocol, and this server version %d",
+											protocol, LINK_PROTOCOL),
+								   protocol < LINK_PROTOCOL ? "Update the older of the two: " UPDATE_REGISTRY "." :
+								   "Update the older of the two: " UPDATE_SERVER ".");
+	return false;
 }
 
 /*
@@ -400,7 +416,7 @@ greet(RegistryLink *link)
 {
 	const LinkClient *client = link->client;
 	const char *values[] = {
-		session_name(link), client->extension, client->function,
+		session_name(link), REGISTRY_EXTENSION, client->function,
 		psprintf("%d", client->nargs)
 	};
 
@@ -418,11 +434,13 @@ greet(RegistryLink *link)
 
 /*
  * What the registry lacks; false when it lacks nothing.  Its version need not
- * be this server's: what counts is the function, whose arguments never change.
+ * be this server's: what counts is the function and, in its answers, the version
+ * of the protocol.
  * The hint names neither host nor role, as everybody may see it.
  */
 static bool
-lacks_something(RegistryLink *link, const PGresult *answer, char **reason, char **hint)
+lacks_something(RegistryLink *link, const PGresult *answer, const char **reason,
+				const char **hint)
 {
 	const LinkClient *client = link->client;
 	const char *role = PQgetvalue(answer, 0, COL_ROLE);
@@ -433,15 +451,14 @@ lacks_something(RegistryLink *link, const PGresult *answer, char **reason, char 
 
 	if (PQgetisnull(answer, 0, COL_VERSION))
 	{
-		*reason = psprintf("there is no extension \"%s\" %s", client->extension, where);
-		*hint = psprintf("Run CREATE EXTENSION %s in that database.", client->extension);
+		*reason = psprintf("there is no extension \"" REGISTRY_EXTENSION "\" %s", where);
+		*hint = "Run CREATE EXTENSION " REGISTRY_EXTENSION " in that database.";
 	}
 	else if (PQgetisnull(answer, 0, COL_MAY_EXECUTE))
 	{
-		*reason = psprintf("extension \"%s\" %s is of version %s, and has no function %s() with %d arguments, which this server calls",
-						   client->extension, where, version, client->function, client->nargs);
-		*hint = psprintf("Update the older of the two: the registry's files, followed by ALTER EXTENSION %s UPDATE in that database, or those of this server, followed by a restart.",
-						 client->extension);
+		*reason = psprintf("extension \"" REGISTRY_EXTENSION "\" %s is of version %s, and has no function %s() with %d arguments, which this server calls",
+						   where, version, client->function, client->nargs);
+		*hint = "Update the older of the two: " UPDATE_REGISTRY ", or " UPDATE_SERVER ".";
 	}
 	else if (PQgetvalue(answer, 0, COL_MAY_USE)[0] != 't')
 	{
@@ -463,8 +480,8 @@ lacks_something(RegistryLink *link, const PGresult *answer, char **reason, char 
 static void
 handle_greeting(RegistryLink *link, const PGresult *answer)
 {
-	char	   *reason;
-	char	   *hint;
+	const char *reason;
+	const char *hint;
 
 	if (PQntuples(answer) != 1 || PQnfields(answer) != GREETING_COLS)
 		registry_link_give_up(link, "it did not understand what was asked");
@@ -531,8 +548,8 @@ go_on(RegistryLink *link)
  * Then the greeting of the next connection can say more, so this one is not
  * logged.
  */
-static void
-give_up_with_error(RegistryLink *link)
+void
+registry_link_give_up_with_error(RegistryLink *link)
 {
 	int			sqlstate = registry_link_sqlstate(link->answer);
 	const char *message = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_PRIMARY);
@@ -562,7 +579,7 @@ static void
 give_up_asking(RegistryLink *link, const char *reason)
 {
 	if (link->answer != NULL && PQresultStatus(link->answer) == PGRES_FATAL_ERROR)
-		give_up_with_error(link);
+		registry_link_give_up_with_error(link);
 	else
 		registry_link_give_up(link, reason);
 }
@@ -587,7 +604,7 @@ finish(RegistryLink *link)
 			category == ERRCODE_FEATURE_NOT_SUPPORTED ||
 			category == ERRCODE_INVALID_SQL_STATEMENT_NAME)
 		{
-			give_up_with_error(link);
+			registry_link_give_up_with_error(link);
 			return;
 		}
 	}

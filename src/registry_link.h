@@ -21,13 +21,21 @@
 /* An answer that takes longer is given up, even if it comes later. */
 #define LINK_ATTEMPT_MS	5000
 
-#define LINK_MAX_PARAMS	17
+#define LINK_MAX_PARAMS	18
+
+/*
+ * The extension that the registry must have, of any version; and the version of
+ * what this server and the registry say to each other.
+ */
+#define REGISTRY_EXTENSION	"snowflake_registry"
+#define LINK_PROTOCOL		1
+#define LINK_PROTOCOL_ARGUMENT	"protocol => " CppAsString2(LINK_PROTOCOL) ","
 
 typedef struct LinkRequest
 {
 	/*
 	 * One statement, and so one transaction.  Where it has "%s", that is for
-	 * the schema of the client's extension, with a dot after it.
+	 * the schema of the registry's extension, with a dot after it.
 	 */
 	const char *sql;
 	int			nparams;
@@ -59,11 +67,7 @@ typedef struct LinkClient
 	/* What it is for, in the name by which the registry knows the session. */
 	const char *purpose;
 
-	/*
-	 * What the registry must have: the extension, of any version, and in it a
-	 * function with so many arguments.
-	 */
-	const char *extension;
+	/* What the registry must have: a function with so many arguments. */
 	const char *function;
 	int			nargs;
 
@@ -193,8 +197,17 @@ extern bool registry_link_is_outdated(const char *before, const char *now);
 /* The SQLSTATE of an answer that is an error, 0 for none. */
 extern int	registry_link_sqlstate(const PGresult *answer);
 
-/* For handle(): what came is no answer. */
+/*
+ * For handle(): is the answer of the version that this server understands?  If
+ * not, it is given up.
+ */
+extern bool registry_link_understands(RegistryLink *link, int64 protocol);
+
+/* Likewise: what came is no answer. */
 extern void registry_link_give_up(RegistryLink *link, const char *reason);
+
+/* The same, where it is an error. */
+extern void registry_link_give_up_with_error(RegistryLink *link);
 
 /* The same, where somebody has to mend it, as the hint says. */
 extern void registry_link_give_up_for_long(RegistryLink *link, const char *reason,

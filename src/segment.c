@@ -28,7 +28,7 @@
  * either told it of its segments, or stopped to take numbers.  The registry
  * cannot know of two cases: numbers that a server had taken when it crashed
  * before it could tell; and numbers that a backend takes which was suspended
- * after it had looked at the time.  See the script of snowflake_segments.
+ * after it had looked at the time.  See the script of snowflake_registry.
  *
  * Locking: see shmem.h.
  *
@@ -192,6 +192,18 @@ segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from, int64 *to, ui
 	*to = segment->to[i];
 	*used = GONE(word);
 	return GONE(word) != SEGMENT_CLOSED;
+}
+
+bool
+segment_has_numbers(Segment *segment)
+{
+	SegmentBuffer buffer;
+	int64		from;
+	int64		to;
+	uint32		used;
+
+	return segment->has_next ||
+		(segment_used(segment, &buffer, &from, &to, &used) && used < buffer.count);
 }
 
 uint64

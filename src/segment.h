@@ -75,6 +75,9 @@ extern Segment *segment_find(const char *utf8);
 extern bool segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from,
 						 int64 *to, uint32 *used);
 
+/* Are there numbers to take? */
+extern bool segment_has_numbers(Segment *segment);
+
 /* The buffer that is not in use. */
 extern int	segment_spare(Segment *segment);
 

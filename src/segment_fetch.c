@@ -58,6 +58,7 @@ static struct
 	int			next_alone;		/* ... beginning with this entry, ... */
 	bool		was_alone;		/* ... in turn with the others */
 	bool		is_full;		/* all tags are in it that are known */
+	char		place[SEGMENT_PLACE_SIZE];	/* of the last such one */
 	int64		reported_at;	/* the last such one, steady clock; 0 when the
 								 * next one has to be */
 	int64		retry_at;		/* not before */
@@ -315,6 +316,20 @@ compare_rows(const void *a, const void *b)
 }
 
 /*
+ * Has this server numbers of the registry?
+ */
+static bool
+has_numbers(void)
+{
+	for (int i = 0; i < shared->segments.used; i++)
+	{
+		if (segment_has_numbers(SEGMENT(i)))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Another segment, or the news that there is none.
  */
 static void
@@ -402,12 +417,6 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 				segment_forget(SEGMENT(i), SEGMENT_NEW);
 		}
 	}
-	if (place != NULL)
-	{
-		strlcpy(segments->place, place, sizeof(segments->place));
-		segments->reports = rows[0].reports;
-	}
-
 	for (int i = 0; i < request.nasks; i++)
 	{
 		SegmentAsk *ask = &request.asks[i];
@@ -425,15 +434,28 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 			is_closed |= row->closed_until != NULL;
 		}
 	}
+
+	/*
+	 * What a registry says that is closed counts only where it confirms numbers.
+	 * Else it gives nothing that could get lost, see compare_with_seen().
+	 */
+	if (place != NULL && (!is_closed || has_numbers()))
+	{
+		strlcpy(segments->place, place, sizeof(segments->place));
+		segments->reports = rows[0].reports;
+	}
 	segments->error[0] = '\0';
 	LWLockRelease(segments->lock);
 
 	if (nrows > 0)
 		pg_atomic_write_u64(&segments->valid_until_us,
 							segment_is_at_home() ? SEGMENTS_ALWAYS :
-							(uint64) (request.sent_at + request.hold));
+							(uint64) (request.sent_at + Min(request.hold, rows[0].hold)));
 	if (request.is_full)
+	{
 		request.reported_at = request.sent_at;
+		strlcpy(request.place, place != NULL ? place : "", sizeof(request.place));
+	}
 	request.retry_at = is_closed ? steady + RETRY_MS * 1000 : 0;
 	request.kind = FETCH_NOTHING;
 	ConditionVariableBroadcast(&segments->changed);
@@ -464,8 +486,8 @@ segment_fetch_objection(const SegmentRow *rows, int nrows)
 		return psprintf("it is at %s, and was at %s before", rows[0].place, place);
 
 	/* a new connection begins with a report of all */
-	if (nrows > 0 && !request.is_full && place[0] != '\0' &&
-		strcmp(place, rows[0].place) != 0)
+	if (nrows > 0 && !request.is_full && request.place[0] != '\0' &&
+		strcmp(request.place, rows[0].place) != 0)
 		return "it has moved to another place";
 	return NULL;
 }

@@ -22,9 +22,10 @@
 /* Names of functions come after their schema, or as the registry finds them. */
 const char	segment_take_sql[] =
 	"SELECT asked, incarnation, first, last, step, delta, remainder,"
-	" max_value, max_id, closed_until, is_guarded, place, reports"
+	" max_value, max_id, closed_until, is_guarded, place, reports, protocol,"
+	" (extract(epoch FROM hold) OPERATOR(pg_catalog.*) 1000000)::bigint"
 	" FROM %ssnowflake_take_segments("
-	"tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[],"
+	LINK_PROTOCOL_ARGUMENT " tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[],"
 	" lengths => $4::bigint[],"
 	" hold => $5::bigint OPERATOR(pg_catalog.*) interval '1 us',"
 	" reporter => $6::uuid, reports => $7::bigint, place => $8::text)";
@@ -219,6 +220,8 @@ segment_read_rows(const PGresult *answer, int nrows)
 		row->is_guarded = truth_of(answer, i, 10);
 		row->place = value_of(answer, i, 11);
 		row->reports = number_of(answer, i, 12);
+		row->protocol = number_of(answer, i, 13);
+		row->hold = number_of(answer, i, 14);
 	}
 	return rows;
 }

@@ -16,9 +16,6 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The extension that has the functions. */
-#define SEGMENT_EXTENSION	"snowflake_segments"
-
 /* A tag that a request asks about. */
 typedef struct SegmentAsk
 {
@@ -47,6 +44,8 @@ typedef struct SegmentRow
 	bool		is_guarded;		/* it may open earlier */
 	char	   *place;
 	int64		reports;		/* as in Segments */
+	int64		protocol;
+	int64		hold;			/* that the registry grants, microseconds */
 } SegmentRow;
 
 /* Who asks, and what it was told last, as in Segments. */

@@ -8,7 +8,7 @@
  * registry does not hold up the lease of the node number.
  *
  * Else the home database is asked, in a transaction of the services.  It gets
- * the extension snowflake_segments when the first tag is created.
+ * the extension snowflake_registry when the first tag is created.
  *
  *-------------------------------------------------------------------------
  */
@@ -75,8 +75,11 @@ link_handle(RegistryLink *link, const PGresult *answer)
 	{
 		int			nrows = PQntuples(answer);
 		SegmentRow *rows = segment_read_rows(answer, nrows);
-		const char *objection = segment_fetch_objection(rows, nrows);
+		const char *objection;
 
+		if (nrows > 0 && !registry_link_understands(link, rows[0].protocol))
+			return;
+		objection = segment_fetch_objection(rows, nrows);
 		if (objection != NULL)
 			registry_link_give_up(link, objection);
 		else
@@ -95,7 +98,6 @@ link_failed(const LinkFailure *failure, const char **hint)
 
 static const LinkClient client = {
 	.purpose = "segments",
-	.extension = SEGMENT_EXTENSION,
 	.function = "snowflake_take_segments",
 	.nargs = SEGMENT_TAKE_PARAMS,
 	.statement = segment_take_sql,
@@ -113,6 +115,8 @@ RegistryLink segment_link = {.client = &client};
  * The home database
  */
 
+#define TABLE(name)	REGISTRY_EXTENSION "." name
+
 /*
  * The schema with the functions, to be put before a name; NULL where there is
  * none.
@@ -125,19 +129,24 @@ find_schema(bool create)
 	" FROM pg_catalog.pg_extension e" \
 	" JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace" \
 	" JOIN pg_catalog.pg_roles r ON r.oid = e.extowner" \
-	" WHERE e.extname = '" SEGMENT_EXTENSION "'"
+	" WHERE e.extname = '" REGISTRY_EXTENSION "'"
 
 	if (home_run(FIND_SCHEMA) == 0)
 	{
 		if (!create)
 			return NULL;
-		home_run_ddl("CREATE SCHEMA " SEGMENT_EXTENSION);
+		home_run_ddl("CREATE SCHEMA " REGISTRY_EXTENSION);
+		home_run_ddl("CREATE EXTENSION " REGISTRY_EXTENSION " SCHEMA " REGISTRY_EXTENSION);
 
-		/* for roles that dump the database */
-		home_run_ddl("GRANT USAGE ON SCHEMA " SEGMENT_EXTENSION " TO PUBLIC");
-		home_run_ddl("CREATE EXTENSION " SEGMENT_EXTENSION " SCHEMA " SEGMENT_EXTENSION);
+		/*
+		 * For roles that dump the database.  It gives no leases, so there are no
+		 * tokens in it.
+		 */
+		home_run_ddl("GRANT USAGE ON SCHEMA " REGISTRY_EXTENSION " TO PUBLIC;"
+					 " GRANT SELECT ON " TABLE("snowflake_registry_place") ", " TABLE("snowflake_node_lease")
+					 ", " TABLE("snowflake_segment_tag") ", " TABLE("snowflake_segment_server") " TO PUBLIC");
 		ereport(LOG,
-				(errmsg("created extension \"" SEGMENT_EXTENSION "\" in the home database, for segments of numbers")));
+				(errmsg("created extension \"" REGISTRY_EXTENSION "\" in the home database, for segments of numbers")));
 		(void) home_run(FIND_SCHEMA);
 	}
 
@@ -145,7 +154,7 @@ find_schema(bool create)
 	if (!DatumGetBool(home_result(2)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("extension \"" SEGMENT_EXTENSION "\" in the home database does not belong to a superuser"),
+				 errmsg("extension \"" REGISTRY_EXTENSION "\" in the home database does not belong to a superuser"),
 				 errhint("If it has tags, they are those of a registry: name that database in \"snowflake.registry\". If it has none, drop it, and the background worker creates it.")));
 	return psprintf("%s.", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
 }
@@ -190,7 +199,10 @@ serve_at_home(void)
 						 shared->segments.command.kind == SEGMENT_CREATE);
 	if (schema != NULL)
 	{
-		home_guard_extension(SEGMENT_EXTENSION, schema);
+		/* by which the functions tell a home database from a registry */
+		if (!home_exists())
+			home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
+		home_guard_extension(REGISTRY_EXTENSION, schema);
 		nrows = run_at_home(&sent, schema);
 		MemoryContextSwitchTo(caller);
 		if (kind == FETCH_COMMAND)

@@ -480,7 +480,7 @@ define_registry(void)
 {
 	DefineCustomStringVariable("snowflake.registry",
 							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
-							   "It gives a node number when \"snowflake.node_id\" is not set. A password belongs in a password file or a service file, not here.",
+							   "It gives a node number when \"snowflake.node_id\" is not set, and registers that which is. A password belongs in a password file or a service file, not here.",
 							   &snowflake_registry, "",
 							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry, NULL, NULL);
 

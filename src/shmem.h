@@ -284,13 +284,15 @@ typedef struct Lease
 
 	/*
 	 * Until when it may be used, in microseconds of the steady clock; 0 when
-	 * it may not.  Read by anyone, before the limit.
+	 * it may not, PG_INT64_MAX when it is registered.  Read by anyone, before
+	 * the limit.
 	 */
 	pg_atomic_uint64 deadline_us;
 
 	/*
 	 * The mark below which IDs may be issued with it, in microseconds since
-	 * 1970.  The limit of the server is never above it.  Written by the mark
+	 * 1970, PG_INT64_MAX when it is registered.  The limit of the server is
+	 * never above it.  Written by the mark
 	 * writer together with the number, raised by the services while nothing is
 	 * offered; read by anyone.
 	 */
@@ -343,7 +345,8 @@ typedef struct Lease
 	bool		to_retry;
 
 	/* Touched by the services alone from here on, which may start again. */
-	char		token[LEASE_TOKEN_SIZE];	/* of this start, '' before */
+	char		token[LEASE_TOKEN_SIZE];	/* of this start or of the
+												 * registration, '' before */
 	char		known_token[LEASE_TOKEN_SIZE];	/* to the registry; that of an
 												 * earlier start until it has
 												 * answered */
@@ -376,6 +379,12 @@ typedef struct Lease
 	 * that wait look at it without, and may see it a moment late.
 	 */
 	bool		is_refused;
+
+	/*
+	 * What the registry said in its last answer of other servers with this
+	 * number, in UTF-8; '' for nothing.  Protected by SharedState.lock.
+	 */
+	char		warning[LEASE_ERROR_SIZE];
 } Lease;
 
 /*
@@ -706,6 +715,7 @@ typedef enum LogKind
 	LOG_OF_RECORD,
 	LOG_OF_REGISTRY,
 	LOG_OF_SKEW,
+	LOG_OF_NUMBER,
 	LOG_OF_SEGMENT
 } LogKind;
 

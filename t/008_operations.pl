@@ -128,7 +128,7 @@ $ledger->add($draw);
 # 1. what a new server with this number must know
 my $until = $old->safe_psql('postgres', 'SHOW snowflake.issued_until');
 my $used = $old->safe_psql('postgres', 'SELECT max(used) FROM snowflake_home.backfill');
-my $max_id = $old->safe_psql('postgres', "SELECT max_id FROM snowflake_segments.snowflake_segments WHERE tag = 'invoice'");
+my $max_id = $old->safe_psql('postgres', "SELECT max_id FROM snowflake_registry.snowflake_segments WHERE tag = 'invoice'");
 is($old->safe_psql('postgres', "SELECT count(*) FROM pg_stat_snowflake_slots WHERE last_ts >= '$until'"), '0', 'no ID has a time from issued_until on');
 
 # 2. it stops for good

@@ -111,7 +111,7 @@ sub differences
 }
 
 $node->safe_psql('postgres', "CREATE DATABASE $_ TEMPLATE template0") foreach 'plain', 'extended';
-$node->safe_psql('extended', join ';', map { "CREATE EXTENSION $_" } qw(snowflake snowflake_nodes snowflake_segments));
+$node->safe_psql('extended', join ';', map { "CREATE EXTENSION $_" } qw(snowflake snowflake_registry));
 $node->safe_psql($_, $probe) foreach 'plain', 'extended';
 
 my $all = '(SELECT array_agg(n) FROM probe.query)';

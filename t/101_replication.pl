@@ -298,7 +298,7 @@ CREATE ROLE app LOGIN;
 GRANT EXECUTE ON FUNCTION snowflake_segment_nextval(text) TO app;
 SQL
 	my @numbers = split /\n/, $old->safe_psql('postgres', "SELECT snowflake_segment_nextval('customer') FROM generate_series(1, 150)");
-	my $given = $old->safe_psql('postgres', 'SELECT max_id FROM snowflake_segments.snowflake_segments');
+	my $given = $old->safe_psql('postgres', 'SELECT max_id FROM snowflake_registry.snowflake_segments');
 	$old->stop;
 
 	$new->init(force_initdb => 1);

@@ -134,7 +134,7 @@ SQL
 #
 is_deeply(
 	\@extensions,
-	[qw(snowflake snowflake_home snowflake_nodes snowflake_segments)],
+	[qw(snowflake snowflake_home snowflake_registry)],
 	'the extensions');
 foreach my $extension (@extensions)
 {

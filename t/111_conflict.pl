@@ -159,7 +159,7 @@ foreach my $sql (
 is(refused($node, 'theirs', 'SET snowflake.node = 5')->{sqlstate},
 	'42602', 'their setting cannot be set in a session');
 $node->safe_psql('theirs',
-	'CREATE EXTENSION snowflake_nodes; ALTER EXTENSION snowflake_nodes UPDATE; CREATE EXTENSION IF NOT EXISTS plpgsql'
+	'CREATE EXTENSION snowflake_registry; ALTER EXTENSION snowflake_registry UPDATE; CREATE EXTENSION IF NOT EXISTS plpgsql'
 );
 pass('other extensions are not meant');
 

@@ -135,8 +135,8 @@ draws_with($server, 'the next version, the registry of this one');
 
 # The registry next, while its server is of either version
 install_next($next, $registry_tree);
-$registry->safe_psql('postgres', "ALTER EXTENSION $_ UPDATE") foreach qw(snowflake snowflake_nodes snowflake_segments);
-is(versions($registry), "snowflake$new snowflake_nodes$new snowflake_segments$new", 'the registry of the next version');
+$registry->safe_psql('postgres', "ALTER EXTENSION $_ UPDATE") foreach qw(snowflake snowflake_registry);
+is(versions($registry), "snowflake$new snowflake_registry$new", 'the registry of the next version');
 foreach my $node ($stays, $server)
 {
 	renews($node, $node->name . ': the registry of the next version');

@@ -113,7 +113,7 @@ my ($major, $minor) = `@{[FaultTest::find_pgbouncer()]} --version` =~ /PgBouncer
 my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init(force_initdb => 1);
 $registry->start;
-$registry->safe_psql('postgres', 'CREATE EXTENSION snowflake_segments');
+$registry->safe_psql('postgres', 'CREATE EXTENSION snowflake_registry');
 ($pooler, $host) = start_pooler($registry, default_pool_size => 1,
 	$major > 1 || $minor >= 21 ? (max_prepared_statements => 0) : ());
 $node->append_conf('postgresql.conf', "snowflake.registry = 'host=$host port=" . $registry->port . " dbname=postgres'");

@@ -84,8 +84,8 @@ sub state_of
 	return $node->safe_psql('postgres', <<'SQL');
 SELECT 'backfill', b::text FROM snowflake_home.backfill b
 UNION ALL SELECT 'lease', l::text FROM snowflake_home.lease l
-UNION ALL SELECT 'place', p::text FROM snowflake_segments.snowflake_segment_place p
-UNION ALL SELECT 'tag', t::text FROM snowflake_segments.snowflake_segment_tag t
+UNION ALL SELECT 'place', p::text FROM snowflake_registry.snowflake_registry_place p
+UNION ALL SELECT 'tag', t::text FROM snowflake_registry.snowflake_segment_tag t
 ORDER BY 1, 2
 SQL
 }
@@ -177,7 +177,7 @@ foreach my $copy ('off', 'on')
 	# TRUNCATE, which a trigger cannot discard
 	#
 	my $home = 'snowflake_home.backfill';
-	my $tags = 'snowflake_segments.snowflake_segment_tag';
+	my $tags = 'snowflake_registry.snowflake_segment_tag';
 	foreach my $table ($home, $tags)
 	{
 		my $error = error_of($s1, "TRUNCATE $table");
@@ -224,7 +224,7 @@ foreach my $copy ('off', 'on')
 		like($dump, qr/CREATE EXTENSION .*snowflake_segments/, 'a dump has the extension');
 		unlike($dump, qr/discard/, 'and no triggers, nor their function');
 		is(error_of($s2, "SELECT $_()")->{sqlstate}, '39P01', "$_() is a trigger's function")
-		  foreach 'snowflake_home.discard', 'snowflake_segments.snowflake_segments_discard';
+		  foreach 'snowflake_home.discard', 'snowflake_registry.snowflake_registry_discard';
 		$s2->safe_psql('postgres', 'CREATE DATABASE other');
 		$s2->safe_psql('other', 'CREATE EXTENSION snowflake');
 		is(doctor($s2, 'other'), 'ok|Publications and subscriptions of the home database, "postgres", can be seen only there.',

@@ -157,7 +157,7 @@ sub our_tables
 {
 	return split /\n/, $node->safe_psql('home', <<'SQL');
 SELECT c.oid::regclass FROM pg_class AS c
-WHERE relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('snowflake_home', 'snowflake_segments'))
+WHERE relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('snowflake_home', 'snowflake_registry'))
   AND relkind IN ('r', 'p')
 ORDER BY 1
 SQL

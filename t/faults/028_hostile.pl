@@ -287,7 +287,7 @@ sub state_tables
 
 	return split /\n/, sql($server, <<'SQL');
 SELECT c.oid::regclass FROM pg_class AS c
-WHERE relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('snowflake_home', 'snowflake_segments'))
+WHERE relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('snowflake_home', 'snowflake_registry'))
   AND relkind IN ('r', 'p') AND relname <> 'recorded'
 ORDER BY 1
 SQL

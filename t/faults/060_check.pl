@@ -176,7 +176,7 @@ is(check($node, 'segments'), 'error|All numbers of tag "a" up to its maximum val
 	'none is left');
 $node->safe_psql('postgres', q|SELECT snowflake_segment_alter('a', max_value => 1000000, step => 1), snowflake_segment_nextval('a')|);
 my $locker = session($node);
-$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment_tag');
+$locker->query_safe('BEGIN; LOCK snowflake_registry.snowflake_segment_tag');
 $node->psql('postgres', q|SET snowflake.max_wait = '2s'; SELECT count(*) FROM snowflake_segment_nextval('a', 1000000)|);
 says($node, 'segments', qr/^error\|No segment of tag "a" could be fetched\. The home database cannot give segments: canceling statement due to lock timeout\.$/,
 	'a fetch that fails');

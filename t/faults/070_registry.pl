@@ -29,7 +29,7 @@ sub new_registry
 	$node->append_conf('postgresql.conf', $conf);
 	set_clock($node, $clock) if defined $clock;
 	start_node($node);
-	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake_nodes');
+	$node->safe_psql('postgres', 'CREATE EXTENSION snowflake_registry');
 	return $node;
 }
 
@@ -44,7 +44,7 @@ sub request
 	my $ttl = $opts{ttl} // 600;
 	my $clock = time() + ($opts{clock} // 0);
 
-	return sprintf 'snowflake_lease_node(token => %s, held => %s, held_token => NULL, remaining => %s,'
+	return sprintf 'snowflake_lease_node(protocol => 1, token => %s, number => NULL, held => %s, held_token => NULL, remaining => %s,'
 	  . q{ instance => '', max_node => %d, lease_ttl => '%d s', mark => %.0f, clock => to_timestamp(%.6f),}
 	  . q{ clock_offset => NULL, layout => 'L', host => 'server%d', port => 5432, system_identifier => 1)},
 	  $opts{token} // "'" . token($server) . "'", $opts{held} // 'NULL',
@@ -87,7 +87,7 @@ sub forget_all
 {
 	my ($node) = @_;
 
-	$node->safe_psql('postgres', 'TRUNCATE snowflake_node_lease, snowflake_node_place');
+	$node->safe_psql('postgres', 'TRUNCATE snowflake_node_lease, snowflake_registry_place');
 	return;
 }
 
@@ -385,7 +385,7 @@ kill9_postmaster($registry);
 start_node($registry);
 is($registry->safe_psql('postgres', 'SELECT state FROM snowflake_nodes'), 'released', 'and so is a release');
 like(ask($registry, 2), $closed, 'started again, it gives nothing until it is known what was lost');
-is($registry->safe_psql('postgres', 'SELECT snowflake_open_nodes()'), 't', 'nothing was, as the operator knows');
+is($registry->safe_psql('postgres', 'SELECT snowflake_open_registry()'), 't', 'nothing was, as the operator knows');
 is(ask($registry, 2), '1', 'and it gives numbers again');
 $registry->append_conf('postgresql.conf', 'synchronous_commit = on');
 reload_node($registry);
@@ -428,15 +428,15 @@ is($standby->safe_psql('postgres', 'SELECT string_agg(node || host, $$ $$ ORDER 
 	'0server0 1server11 2server2 3server12', 'all are known again');
 
 # where it is known that nothing was lost
-my $open = 'SELECT snowflake_open_nodes()';
-$standby->safe_psql('postgres', 'BEGIN; CREATE TABLE saved AS TABLE snowflake_node_place; CREATE TABLE leases AS TABLE snowflake_node_lease; COMMIT');
+my $open = 'SELECT snowflake_open_registry()';
+$standby->safe_psql('postgres', 'BEGIN; CREATE TABLE saved AS TABLE snowflake_registry_place; CREATE TABLE leases AS TABLE snowflake_node_lease; COMMIT');
 is($standby->safe_psql('postgres', $open), 't', 'opened by hand');
 is(ask($standby, 20), '4', 'numbers are given at once');
 is($standby->safe_psql('postgres', $open), 'f', 'it was open');
-$standby->safe_psql('postgres', "UPDATE snowflake_node_place SET place = 'another'");
+$standby->safe_psql('postgres', "UPDATE snowflake_registry_place SET place = 'another'");
 is($standby->safe_psql('postgres', $open), 't', 'opened before anybody has asked');
 is(ask($standby, 21), '5', 'it does not close');
-$standby->safe_psql('postgres', 'BEGIN; TRUNCATE snowflake_node_place, snowflake_node_lease; INSERT INTO snowflake_node_place TABLE saved; INSERT INTO snowflake_node_lease TABLE leases; COMMIT');
+$standby->safe_psql('postgres', 'BEGIN; TRUNCATE snowflake_registry_place, snowflake_node_lease; INSERT INTO snowflake_registry_place TABLE saved; INSERT INTO snowflake_node_lease TABLE leases; COMMIT');
 
 # another one that was lost, and is not heard of before the registry opens
 set_clock($standby, $first_at + 590 - time());
@@ -455,28 +455,28 @@ forget_all($registry);
 $registry->safe_psql('postgres', 'CREATE ROLE owner LOGIN; CREATE ROLE server LOGIN');
 $registry->safe_psql('postgres', 'CREATE DATABASE registry OWNER owner; CREATE DATABASE restored OWNER owner');
 my @owner = (extra_params => [ '-U', 'owner' ]);
-$registry->safe_psql('registry', 'CREATE EXTENSION snowflake_nodes; GRANT EXECUTE ON FUNCTION snowflake_lease_node TO server', @owner);
+$registry->safe_psql('registry', 'CREATE EXTENSION snowflake_registry; GRANT EXECUTE ON FUNCTION snowflake_lease_node TO server', @owner);
 is($registry->safe_psql('registry', ask_sql($number, 1), extra_params => [ '-U', 'server' ]), '0', 'a registry of a role that is no superuser');
-$registry->safe_psql('registry', q(UPDATE snowflake_node_place SET closed_until = now() + interval '1 day'));
+$registry->safe_psql('registry', q(UPDATE snowflake_registry_place SET closed_until = now() + interval '1 day'));
 my $dump = $registry->basedir . '/registry.dump';
 $registry->command_ok([ 'pg_dump', '-U', 'owner', '-Fc', '-f', $dump, '-d', $registry->connstr('registry') ], 'its owner dumps it');
 $registry->command_ok([ 'pg_restore', '-U', 'owner', '--exit-on-error', '-d', $registry->connstr('restored'), $dump ], 'and restores it');
-$registry->safe_psql('registry', q(UPDATE snowflake_node_place SET closed_until = '-infinity'));
+$registry->safe_psql('registry', q(UPDATE snowflake_registry_place SET closed_until = '-infinity'));
 my $leases = 'SELECT string_agg(l::text, $$ $$) FROM snowflake_node_lease AS l';
 is($registry->safe_psql('restored', $leases), $registry->safe_psql('registry', $leases), 'with its leases');
 like($registry->safe_psql('restored', ask_sql($number, 2), extra_params => [ '-U', 'server' ]), $closed, 'it is closed at first');
 is($registry->safe_psql('restored', ask_sql($number, 1, held => 0, remaining => 1), extra_params => [ '-U', 'server' ]), '0', 'but who has a number goes on');
-is($registry->safe_psql('restored', q(SELECT closed_until > now() + interval '23 hours' FROM snowflake_node_place)), 't', 'not for less time than the one that was dumped was');
+is($registry->safe_psql('restored', q(SELECT closed_until > now() + interval '23 hours' FROM snowflake_registry_place)), 't', 'not for less time than the one that was dumped was');
 is($registry->safe_psql('registry', ask_sql($number, 2)), '1', 'the one that was dumped is not closed');
 
 # into the same database anew
-$registry->safe_psql('registry', 'DROP EXTENSION snowflake_nodes', @owner);
+$registry->safe_psql('registry', 'DROP EXTENSION snowflake_registry', @owner);
 $registry->command_ok([ 'pg_restore', '-U', 'owner', '--exit-on-error', '-d', $registry->connstr('registry'), $dump ], 'restored in place');
 like($registry->safe_psql('registry', ask_sql($number, 3)), $closed, 'it is closed at first, too');
 
 # a copy of the database
 $registry->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE restored');
-$registry->safe_psql('copy', q(UPDATE snowflake_node_place SET closed_until = '-infinity'));
+$registry->safe_psql('copy', q(UPDATE snowflake_registry_place SET closed_until = '-infinity'));
 like($registry->safe_psql('copy', ask_sql($number, 4)), $closed, 'and so is a copy');
 
 $registry->stop;

@@ -175,9 +175,9 @@ $_->stop foreach $claimer, $taker;
 $from = -s $registry->logfile;
 my $poor = leasing_node('poor', registry_conninfo($registry, dbname => 'template1'), "snowflake.lease_ttl = '40s'\n");
 says($poor, 'no extension', '55000',
-	qr/^The registry could not be asked: there is no extension "snowflake_nodes" in database "template1" of host ".*"\. Waited/,
-	qr/^Run CREATE EXTENSION snowflake_nodes in that database\.$/);
-ok(wait_log($poor, qr/WARNING:  could not lease a snowflake node number\n.*DETAIL:  The registry could not be asked: there is no extension "snowflake_nodes" in database "template1"[^\n]*\n.*HINT:  Run CREATE EXTENSION snowflake_nodes in that database\.\n/),
+	qr/^The registry could not be asked: there is no extension "snowflake_registry" in database "template1" of host ".*"\. Waited/,
+	qr/^Run CREATE EXTENSION snowflake_registry in that database\.$/);
+ok(wait_log($poor, qr/WARNING:  could not lease a snowflake node number\n.*DETAIL:  The registry could not be asked: there is no extension "snowflake_registry" in database "template1"[^\n]*\n.*HINT:  Run CREATE EXTENSION snowflake_registry in that database\.\n/),
 	'no extension: the log says the same');
 
 # When it has connected there, in seconds of a day or two.
@@ -205,15 +205,15 @@ is(count_of(qr/WARNING:  could not lease/, log_of($poor)), 1, 'no extension: one
 $registry->safe_psql('postgres', 'CREATE DATABASE changed');
 $registry->safe_psql('changed', <<'SQL');
 CREATE SCHEMA "An other";
-CREATE EXTENSION snowflake_nodes SCHEMA "An other";
+CREATE EXTENSION snowflake_registry SCHEMA "An other";
 GRANT USAGE ON SCHEMA "An other" TO snowflake_server;
 GRANT EXECUTE ON FUNCTION "An other".snowflake_lease_node TO snowflake_server;
 SQL
 set_registry($poor, registry_conninfo($registry, dbname => 'changed'));
 my $had = wait_number($poor);
 my $schema = q("An other");
-my $version = $registry->safe_psql('changed', q(SELECT extversion FROM pg_extension WHERE extname = 'snowflake_nodes'));
-my $set_version = q(UPDATE pg_extension SET extversion = '%s' WHERE extname = 'snowflake_nodes');
+my $version = $registry->safe_psql('changed', q(SELECT extversion FROM pg_extension WHERE extname = 'snowflake_registry'));
+my $set_version = q(UPDATE pg_extension SET extversion = '%s' WHERE extname = 'snowflake_registry');
 my $disconnect = q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'changed' AND usename = 'snowflake_server');
 foreach (
 	[ 'no right', qq(REVOKE EXECUTE ON FUNCTION $schema.snowflake_lease_node FROM snowflake_server), qq(GRANT EXECUTE ON FUNCTION $schema.snowflake_lease_node TO snowflake_server),
@@ -222,7 +222,7 @@ foreach (
 		qr/role "snowflake_server" may not use schema $schema in database.*Run GRANT USAGE ON SCHEMA $schema TO that role/ ],
 	[ 'too far apart', sprintf("$set_version; ALTER FUNCTION $schema.snowflake_lease_node RENAME TO snowflake_lease_node_9; $disconnect", '9.0'),
 		sprintf("$set_version; ALTER FUNCTION $schema.snowflake_lease_node_9 RENAME TO snowflake_lease_node", $version),
-		qr/extension "snowflake_nodes" in database "changed" of host "[^"]*" is of version 9\.0, and has no function snowflake_lease_node\(\) with 17 arguments, which this server calls.*Update the older of the two/ ])
+		qr/extension "snowflake_registry" in database "changed" of host "[^"]*" is of version 9\.0, and has no function snowflake_lease_node\(\) with 19 arguments, which this server calls.*Update the older of the two/ ])
 {
 	my ($what, $break, $mend, $pattern) = @{$_};
 	my $check = q(SELECT * FROM snowflake_check());

@@ -317,7 +317,7 @@ sub test_away
 		[ 'late', qr/no (?:answer|connection) in 5000 ms/, 'hold' ],
 		[ 'answers lost', qr/no (?:answer|connection) in 5000 ms/, 'hold answers' ],
 		[ 'a role without rights', qr/role "nobody" may not execute function public\.snowflake_lease_node\(\) in database "postgres"/, undef, user => 'nobody' ],
-		[ 'a database without the extension', qr/there is no extension "snowflake_nodes" in database "template1"/, undef, dbname => 'template1' ],
+		[ 'a database without the extension', qr/there is no extension "snowflake_registry" in database "template1"/, undef, dbname => 'template1' ],
 		[ 'a clock set back', qr/no (?:answer|connection) in 5000 ms/, 'hole' ]);
 	my @servers;
 
@@ -797,7 +797,7 @@ sub test_set_back
 
 	my $new = new_server($registry, 'new', %conf);
 	stops($new, '55P03', 'set back', qr/^The registry gives no node number, as the registry gives out no node numbers until/);
-	ok(poll(sub { return $registry->safe_psql('postgres', 'SELECT closed_until > now() FROM snowflake_node_place') eq 't' }),
+	ok(poll(sub { return $registry->safe_psql('postgres', 'SELECT closed_until > now() FROM snowflake_registry_place') eq 't' }),
 		'it has closed');
 	flows($told, 'who has been told of more');
 	flows($lost, 'who is not known any more');
@@ -987,12 +987,13 @@ sub test_settings
 	}
 	unlike(slurp_file($node->logfile), qr/$secret/, 'no secret in the log');
 
-	# a number set beside it: nothing is leased
+	# a number set beside it: nothing is leased, but that is registered
 	($started, $log) = $start->("snowflake.node_id = 7\n");
 	is($started, 1, 'a number and a registry');
 	$server->{numbers}{7} = 1;
 	is(flows($server, 'a number and a registry') >> 8 & 31, 7, 'the number counts');
-	is($node->safe_psql('postgres', 'SELECT node, lease_end FROM pg_stat_snowflake'), '7|', 'there is no lease');
+	is($node->safe_psql('postgres', 'SELECT node, lease_end FROM pg_stat_snowflake'), '7|infinity', 'there is no lease, but a registration');
+	is($registry->safe_psql('postgres', 'SELECT expires_at FROM snowflake_nodes WHERE node = 7'), 'infinity', 'in the registry, too');
 	$node->stop;
 
 	# neither: two ways out
@@ -1049,16 +1050,16 @@ sub test_settings
 	# A function that only has this name, and gives a number that is none.
 	$registry->safe_psql('postgres', 'CREATE DATABASE nonsense');
 	$registry->safe_psql('nonsense', <<'SQL');
-CREATE EXTENSION snowflake_nodes;
+CREATE EXTENSION snowflake_registry;
 SELECT format('ALTER FUNCTION %s RENAME TO the_real_one', oid::regprocedure)
 FROM pg_proc WHERE proname = 'snowflake_lease_node' \gexec
-CREATE FUNCTION snowflake_lease_node(token uuid, held integer, held_token uuid, remaining interval, instance text,
+CREATE FUNCTION snowflake_lease_node(protocol integer, token uuid, number integer, held integer, held_token uuid, remaining interval, instance text,
     max_node integer, lease_ttl interval, mark bigint, clock timestamptz, clock_offset interval, layout text,
     host text, port integer, system_identifier bigint, seen bigint, renewals bigint, wants_peers boolean)
-RETURNS snowflake_node_answer LANGUAGE sql AS $$ SELECT max_node + 1, 0::bigint, mark, clock, 0, NULL::interval, '1/00000001', 100000::bigint, 1::bigint, 0, NULL::text, NULL::boolean, NULL::text, NULL::text $$;
+RETURNS snowflake_node_answer LANGUAGE sql AS $$ SELECT 1, max_node + 1, 0::bigint, mark, lease_ttl, clock, 0, NULL::interval, '1/00000001', 100000::bigint, 1::bigint, 0, NULL::text, NULL::text, NULL::boolean, NULL::text, NULL::text $$;
 SQL
 	alter_system($node, sprintf(q(SET snowflake.registry = '%s'), registry_conninfo($registry, dbname => 'nonsense')));
-	stops($server, '55P03', 'nonsense', qr/The registry could not be asked: it gives a node number that the layout has no room for\./);
+	stops($server, '55P03', 'nonsense', qr/The registry could not be asked: it gives node number 32, which this server cannot have\./);
 
 	# What is not in ASCII is shown in the encoding of each database.
 	my $name = "gr\xc3\xb6\xc3\x9fe";

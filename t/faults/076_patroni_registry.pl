@@ -149,7 +149,7 @@ sub new_server
 }
 
 sub on_registry { return sql($registry, leader($registry), $_[0]); }
-my $is_closed = 'SELECT closed_until IS NOT NULL FROM snowflake_node_counts';
+my $is_closed = q(SELECT state <> 'open' FROM snowflake_registry);
 
 sub its_log_says
 {
@@ -220,7 +220,7 @@ $waits->poll_query_until('postgres', q(SELECT reason LIKE '%It was promoted or r
 is(number_of($waits), '', 'a new server has no number');
 ok(poll(sub { on_registry("SELECT count(*) FROM snowflake_nodes WHERE node = $number AND state = 'live'") == 1 }), 'the lease that was lost is reported');
 is(number_of($lost), $number, 'its server keeps its number');
-on_registry('SELECT snowflake_open_nodes(), snowflake_open_segments()');
+on_registry('SELECT snowflake_open_registry()');
 isnt(wait_number($waits), $number, 'an operator opens it, and the new server has another one');
 wait_drawn($draws[-1], 100);
 

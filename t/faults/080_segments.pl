@@ -33,7 +33,7 @@ sub of_tag
 {
 	my ($node, $column, $tag) = @_;
 	return $node->safe_psql('postgres',
-		"SELECT $column FROM snowflake_segments.snowflake_segment_tag WHERE tag = '$tag'");
+		"SELECT $column FROM snowflake_registry.snowflake_segment_tag WHERE tag = '$tag'");
 }
 
 # Of what this server has.
@@ -325,7 +325,7 @@ $tests{waits} = sub {
 	# somebody has locked the row of a tag
 	create($node, $_, 10) foreach qw(locked other third);
 	take($node, 'other', 1);
-	$locker->query_safe("BEGIN; SELECT FROM snowflake_segments.snowflake_segment_tag WHERE tag = 'locked' FOR UPDATE");
+	$locker->query_safe("BEGIN; SELECT FROM snowflake_registry.snowflake_segment_tag WHERE tag = 'locked' FOR UPDATE");
 	my $patient = start_sql($node, "SET snowflake.max_wait = '1h'; SET application_name = 'patient'; $draw;");
 	$node->poll_query_until('postgres', "SELECT last_error LIKE '%lock timeout' || '.' FROM pg_stat_snowflake_segments WHERE tag = 'locked'")
 	  or die 'no lock timeout';
@@ -395,7 +395,7 @@ $tests{waits} = sub {
 	seen_in_activity($node, 5, "application_name = 'more' AND wait_event_type = 'Extension'");
 	kill 'CONT', $worker;
 	is((finish_sql($_))[1], '', 'the worker is back: done') foreach $first, @more;
-	is($node->safe_psql('postgres', q(SELECT string_agg(tag || ' ' || max_id, ', ' ORDER BY tag) FROM snowflake_segments.snowflake_segment_tag)),
+	is($node->safe_psql('postgres', q(SELECT string_agg(tag || ' ' || max_id, ', ' ORDER BY tag) FROM snowflake_registry.snowflake_segment_tag)),
 		'away 76, locked ' . of_tag($node, 'max_id', 'locked') . ', more 1 0, more 2 1, more 3 2, more 4 3, more 5 4, other ' . of_tag($node, 'max_id', 'other') . ', third 0',
 		'each once, and nothing that was given up');
 
@@ -403,7 +403,7 @@ $tests{waits} = sub {
 	$node->safe_psql('postgres', 'ALTER SYSTEM SET log_min_messages = panic');
 	reload_node($node);
 	$node->poll_query_until('postgres', "SELECT current_setting('log_min_messages') = 'panic'") or die 'no reload';
-	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment_tag');
+	$locker->query_safe('BEGIN; LOCK snowflake_registry.snowflake_segment_tag');
 	$error = session_error($session, q|SET snowflake.max_wait = '10s'; SELECT snowflake_segment_alter('third', 20)|);
 	like($error->{message}, qr/^could not alter segment tag "third": canceling statement due to lock timeout$/, 'an error that is not logged');
 	ok(wait_for(sub { slurp_file("/proc/$worker/status") =~ /^SigIgn:\s*(\S+)$/m && hex(substr($1, -2)) & 2 }),
@@ -413,7 +413,7 @@ $tests{waits} = sub {
 	reload_node($node);
 
 	# The worker is at it, when who has asked ends, and then when it ends itself.
-	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment_tag');
+	$locker->query_safe('BEGIN; LOCK snowflake_registry.snowflake_segment_tag');
 	my $terminator = terminate_at_lock($node, "application_name = 'asker'");
 	my $asker = start_create($node, 'asker');
 	is((finish_sql($terminator))[1], '', 'the worker waits for a lock');
@@ -422,7 +422,7 @@ $tests{waits} = sub {
 	$session->query_safe("SET snowflake.max_wait = '60s'");
 	is($session->query_safe("SELECT snowflake_segment_create('gone too', 5)"), '', 'the next one is not disturbed');
 	is(of_tag($node, 'max_id', 'gone too'), '4', 'and gets its own answer');
-	$locker->query_safe('BEGIN; LOCK snowflake_segments.snowflake_segment_tag');
+	$locker->query_safe('BEGIN; LOCK snowflake_registry.snowflake_segment_tag');
 	$terminator = terminate_at_lock($node, "pid = $worker");
 	my $left_alone = start_create($node, 'left alone');
 	is((finish_sql($terminator))[1], '', 'the worker waits for a lock again');
@@ -562,7 +562,7 @@ $tests{databases} = sub {
 	$node->safe_psql('latin1', $in->('latin1', "SELECT snowflake_segment_create('$e', 200, description => '$e')"));
 	is(join(' ', map { $draw->($_, $zhong) } qw(postgres ascii euc_jp app euc_jp)), '100 101 102 103 104', 'one tag, whatever the encoding');
 	is(join(' ', map { $draw->($_, $e) } qw(latin1 postgres ascii latin1)), '200 201 202 203', 'and another');
-	is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_segments.snowflake_segment_tag WHERE tag = description)), '2', 'as the home database has them');
+	is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_registry.snowflake_segment_tag WHERE tag = description)), '2', 'as the home database has them');
 	my $error = error_of($node, $in->('latin1', "SELECT snowflake_segment_create(repeat('$e', 32))"), 'latin1');
 	is("$error->{sqlstate} $error->{detail}", '22023 A tag has from 1 to 63 bytes in UTF-8; this one has 64.', 'how long it is counts in UTF-8');
 	is(error_of($node, "SELECT snowflake_segment_nextval(E'\\xe9')", 'ascii')->{sqlstate}, '22021', 'what is not UTF-8, is no tag');
@@ -615,7 +615,7 @@ $tests{databases} = sub {
 
 	# by hand
 	take($node, 'renamed', 1);
-	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_segments CASCADE');
+	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');
 	$error = error_of($node, "SELECT count(*) FROM generate_series(1, 100), snowflake_segment_nextval('renamed', 100000)");
 	is($error->{sqlstate}, '42704', 'the extension was dropped by hand: no more numbers');
 	is(error_of($node, "SELECT snowflake_segment_nextval('renamed')")->{sqlstate}, '42704', 'for anybody');
@@ -623,14 +623,14 @@ $tests{databases} = sub {
 	is(join(' ', take($node, 'renamed', 2)), '1000000 1000001', 'a create makes it anew');
 
 	# Of somebody else, who could have the worker do what he wants.
-	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_segments CASCADE');
-	$node->safe_psql('postgres', 'SET ROLE owner; CREATE SCHEMA snowflake_segments; CREATE EXTENSION snowflake_segments SCHEMA snowflake_segments');
+	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');
+	$node->safe_psql('postgres', 'SET ROLE owner; CREATE SCHEMA snowflake_registry; CREATE EXTENSION snowflake_registry SCHEMA snowflake_registry');
 	$error = error_of($node, "SELECT snowflake_segment_create('trap')");
-	is("$error->{sqlstate} $error->{message}", '42501 could not create segment tag "trap": extension "snowflake_segments" in the home database does not belong to a superuser', 'an extension of another role is refused');
+	is("$error->{sqlstate} $error->{message}", '42501 could not create segment tag "trap": extension "snowflake_registry" in the home database does not belong to a superuser', 'an extension of another role is refused');
 	like($error->{hint}, qr/^If it has tags, .* If it has none, drop it/, 'with what to do');
 	$error = error_of($node, "SET snowflake.max_wait = '3s'; SELECT snowflake_segment_nextval('trap')");
 	like("$error->{sqlstate} $error->{detail}", qr/^55000 .*does not belong to a superuser/, 'also to draw');
-	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_segments CASCADE');
+	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');
 	is($node->safe_psql('postgres', "SELECT snowflake_segment_create('trap'); SELECT snowflake_segment_nextval('trap')"), "\n1", 'when it is dropped, the worker makes its own');
 	$session->quit;
 	$node->stop;

@@ -478,10 +478,10 @@ SQL
 
 	# no extension
 	set_registry($b, registry_conninfo($registry, dbname => 'bare'));
-	$error = stops($b, 'bare', 'no extension', qr/^The registry could not be asked: there is no extension "snowflake_segments" in database "bare" of host .*Waited/, '55000');
+	$error = stops($b, 'bare', 'no extension', qr/^The registry could not be asked: there is no extension "snowflake_registry" in database "bare" of host .*Waited/, '55000');
 	($said, $error) = try_command($b, q|create('bare')|);
 	is($said, '55000: cannot create segment tag "bare": no answer came in time', 'no extension: not created');
-	like($error->{detail}, qr/^The registry could not be asked: there is no extension "snowflake_segments" in database "bare"/, 'no extension: which is why');
+	like($error->{detail}, qr/^The registry could not be asked: there is no extension "snowflake_registry" in database "bare"/, 'no extension: which is why');
 	is($error->{hint}, 'The command was not carried out.', 'no extension: as it says');
 
 	# a tag that the registry cannot store
@@ -525,7 +525,7 @@ sub make_registry_of
 	my ($registry, $dbname) = @_;
 
 	$registry->safe_psql($dbname, <<'SQL');
-CREATE EXTENSION snowflake_segments;
+CREATE EXTENSION snowflake_registry;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO snowflake_server;
 SQL
 	return;
@@ -670,7 +670,7 @@ sub test_away
 	flows($_, 'small', 'the registry was killed') foreach @servers;
 	ok(poll(sub { max_id($registry, 'small') >= $before[0] }), 'nothing that it gave out is lost');
 	ok(poll(sub { my $was = max_id($registry, 'small'); take($slow, 'small', 100); return max_id($registry, 'small') > $was }), 'more is given out');
-	is($registry->safe_psql('postgres', 'SELECT closed_until FROM snowflake_segment_place'), '-infinity', 'it was never closed');
+	is($registry->safe_psql('postgres', 'SELECT closed_until FROM snowflake_registry_place'), '-infinity', 'it was never closed');
 
 	# and down, with nothing left
 	$registry->stop;
@@ -785,14 +785,14 @@ sub test_promoted
 	flows($a, 'all', 'the new primary again');
 
 	# Restored, and nothing is lost: it can be told so.
-	$new->safe_psql('postgres', q|UPDATE snowflake_segment_place SET place = 'elsewhere', hold = '1 h'|);
-	poll(sub { $new->safe_psql('postgres', q|SELECT closed_until > now() + '50 min' FROM snowflake_segment_place|) eq 't' })
+	$new->safe_psql('postgres', q|UPDATE snowflake_registry_place SET place = 'elsewhere', hold = '1 h'|);
+	poll(sub { $new->safe_psql('postgres', q|SELECT closed_until > now() + '50 min' FROM snowflake_registry_place|) eq 't' })
 	  or die 'it is not closed';
 	take($a, 'all', how_many(held($a, 'all')));
 	stops($a, 'all', 'restored', qr/^The registry was promoted or restored, and gives out no segments until /);
-	is($new->safe_psql('postgres', 'SELECT snowflake_open_segments()'), 't', 'it is opened');
+	is($new->safe_psql('postgres', 'SELECT snowflake_open_registry()'), 't', 'it is opened');
 	flows($a, 'all', 'opened');
-	is($new->safe_psql('postgres', 'SELECT snowflake_open_segments()'), 'f', 'once');
+	is($new->safe_psql('postgres', 'SELECT snowflake_open_registry()'), 'f', 'once');
 
 	check(4, @servers);
 	$_->{node}->stop foreach @servers;
@@ -827,7 +827,7 @@ sub test_set_back
 			conf => "snowflake.max_wait = '3s'\n" . (/told|lost/ ? "snowflake.lease_ttl = '$closed s'\n" : ''))
 	} qw(told lost late new);
 	my @servers = ($told, $lost, $late, $new);
-	my $state = q(SELECT closed_until > now(), guarded_until > now() FROM snowflake_segment_place);
+	my $state = q(SELECT closed_until > now(), guarded_until > now() FROM snowflake_registry_place);
 
 	# Two buffers each: what is drawn is known at the backup.
 	command($told, q|create('t', step => 100)|);
@@ -881,11 +881,11 @@ sub test_set_back
 	$registry->stop;
 	$registry->start;
 	ok( poll(sub {
-				return $registry->safe_psql('postgres', 'SELECT started_at = pg_postmaster_start_time() FROM snowflake_segment_place') eq 't';
+				return $registry->safe_psql('postgres', 'SELECT started_at = pg_postmaster_start_time() FROM snowflake_registry_place') eq 't';
 			}),
 		'started again: it is noticed');
 	ok(poll(sub { return $registry->safe_psql('postgres', $state) eq 'f|f' }), 'started again: it opens');
-	is($registry->safe_psql('postgres', 'SELECT closed_until < started_at FROM snowflake_segment_place'), 't', 'started again: it was not closed');
+	is($registry->safe_psql('postgres', 'SELECT closed_until < started_at FROM snowflake_registry_place'), 't', 'started again: it was not closed');
 	is(flows($told, 't', 'started again'), $last + 1, 'started again: who has numbers goes on with them');
 
 	check(3, @servers);
@@ -1053,24 +1053,24 @@ SQL
 	is($now, $before + 1, 'renamed: it goes on where it was');
 	my $was = max_id($registry, 't', 'renamed');
 	ok(poll(sub { take($server, 't', 50); return max_id($registry, 't', 'renamed') > $was }), 'renamed: segments come');
-	is($registry->safe_psql('renamed', 'SELECT closed_until FROM snowflake_segment_place'), '-infinity', 'renamed: it is the same place');
+	is($registry->safe_psql('renamed', 'SELECT closed_until FROM snowflake_registry_place'), '-infinity', 'renamed: it is the same place');
 	push @{ $server->{numbers}{first} }, @{ delete $server->{numbers}{t} };
 
 	# Functions that only have these names: numbers to divide by 0, no place.
 	$registry->safe_psql('renamed', 'CREATE DATABASE nonsense');
 	$registry->safe_psql('nonsense', <<'SQL');
-CREATE EXTENSION snowflake_segments;
+CREATE EXTENSION snowflake_registry;
 SELECT format('ALTER FUNCTION %s RENAME TO the_real_one', oid::regprocedure)
 FROM pg_proc WHERE proname = 'snowflake_take_segments' \gexec
 SQL
-	foreach my $columns (q(1, 10, 1, 0, 0, NULL::bigint, 10, NULL::timestamptz, false, '1/00000001/1', 1),
-		'1, 10, 1, 1, 0, NULL::bigint, 10, NULL::timestamptz, false, NULL, 1')
+	foreach my $columns (q(1, 10, 1, 0, 0, NULL::bigint, 10, NULL::timestamptz, false, hold, '1/00000001/1', 1),
+		'1, 10, 1, 1, 0, NULL::bigint, 10, NULL::timestamptz, false, hold, NULL, 1')
 	{
 		$registry->safe_psql('nonsense', <<SQL);
-CREATE OR REPLACE FUNCTION snowflake_take_segments(tags text[], incarnations uuid[], seen bigint[], lengths bigint[], hold interval,
+CREATE OR REPLACE FUNCTION snowflake_take_segments(protocol integer, tags text[], incarnations uuid[], seen bigint[], lengths bigint[], hold interval,
     reporter uuid, reports bigint, place text)
 RETURNS SETOF snowflake_segment_answer
-LANGUAGE sql AS \$\$ SELECT t, gen_random_uuid(), $columns FROM unnest(tags) AS t \$\$;
+LANGUAGE sql AS \$\$ SELECT 1, t, gen_random_uuid(), $columns FROM unnest(tags) AS t \$\$;
 SQL
 		set_registry($server, registry_conninfo($registry, dbname => 'nonsense'));
 		stops($server, 'none', "nonsense, $columns", qr/it did not understand what was asked/);

@@ -154,7 +154,7 @@ BEGIN
 	PERFORM note('moved', '', 0, 0);
 	RETURN NULL;
 END$$;
-CREATE TRIGGER note AFTER UPDATE ON snowflake_segment_place
+CREATE TRIGGER note AFTER UPDATE ON snowflake_registry_place
 	FOR EACH ROW WHEN (new.place <> old.place) EXECUTE FUNCTION note_place();
 SQL
 	return $registry;

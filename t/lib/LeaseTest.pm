@@ -77,8 +77,7 @@ CONF
 
 # In psql: make the database a registry.
 use constant MAKE_REGISTRY => <<'SQL';
-CREATE EXTENSION snowflake_nodes;
-CREATE EXTENSION snowflake_segments;
+CREATE EXTENSION snowflake_registry;
 SELECT format('GRANT EXECUTE ON FUNCTION %s TO snowflake_server', p.oid::regprocedure)
 FROM pg_proc AS p
 WHERE p.proname IN ('snowflake_lease_node', 'snowflake_take_segments',
