@@ -169,7 +169,8 @@ CREATE VIEW snowflake_registry_told AS
                 ELSE l.expires_at END AS runs_until
     FROM snowflake_node_lease AS l
     UNION ALL
-    SELECT s.reporter, s.started_at, s.reported_at, s.hold, s.reported_at + s.hold + s.hold / 20
+    SELECT s.reporter, s.started_at, s.reported_at, s.hold, 
+           s.reported_at + s.hold + s.hold / 20::float8
     FROM snowflake_segment_server AS s;
 COMMENT ON VIEW snowflake_registry_told IS
 'until when those may use what they were given that this registry has told something';

@@ -481,19 +481,22 @@ COMMENT ON COLUMN snowflake_segments.description IS 'description of the tag, for
 
 GRANT SELECT ON snowflake_segments TO PUBLIC;
 
--- All of this is for servers and the owner; what is for others is granted above.
+-- All functions are for servers and the owner.  Here the schema comes after
+-- pg_catalog, as somebody's operators may be in it.
 DO $$
 DECLARE
     f regprocedure;
 BEGIN
-    FOR f IN SELECT d.objid FROM pg_catalog.pg_depend AS d
-             WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype = 'e'
-               AND d.refobjid = (SELECT e.oid FROM pg_catalog.pg_extension AS e
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog', true);
+    FOR f IN SELECT d.objid FROM pg_depend AS d
+             WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
+               AND d.refclassid = 'pg_extension'::regclass
+               AND d.refobjid = (SELECT e.oid FROM pg_extension AS e
                                  WHERE e.extname = 'snowflake_registry') LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
     END LOOP;
 END $$;
 
 -- Now, so that a claim that is lost before any other is missed.
-INSERT INTO snowflake_registry_place (place, started_at)
-VALUES (snowflake_registry_here(), pg_catalog.pg_postmaster_start_time());
+INSERT INTO @extschema@.snowflake_registry_place (place, started_at)
+VALUES (@extschema@.snowflake_registry_here(), pg_postmaster_start_time());
