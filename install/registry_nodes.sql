@@ -17,46 +17,18 @@
 
 -- The arguments and the answer of snowflake_lease_node(), which see.
 CREATE TYPE snowflake_node_request AS (
-    protocol integer,
-    token uuid,
-    number integer,
-    held integer,
-    held_token uuid,
-    remaining interval,
-    instance text,
-    max_node integer,
-    lease_ttl interval,
-    mark bigint,
-    clock timestamptz,
-    clock_offset interval,
-    layout text,
-    host text,
-    port integer,
-    system_identifier bigint,
-    seen bigint,
-    renewals bigint,
-    wants_peers boolean
+    protocol integer, token uuid, number integer, held integer, held_token uuid,
+    remaining interval, instance text, max_node integer, lease_ttl interval, mark bigint,
+    clock timestamptz, clock_offset interval, layout text, host text, port integer,
+    system_identifier bigint, seen bigint, renewals bigint, wants_peers boolean
 );
 COMMENT ON TYPE snowflake_node_request IS 'what a server says when it asks for a node number';
 
 CREATE TYPE snowflake_node_answer AS (
-    protocol integer,
-    node integer,
-    floor bigint,
-    granted bigint,
-    lease_ttl interval,
-    registry_clock timestamptz,
-    peers integer,
-    peers_offset interval,
-    timeline text,
-    changes bigint,
-    renewals bigint,
-    free integer,
-    warning text,
-    refusal text,
-    refusal_passes boolean,
-    refusal_detail text,
-    refusal_hint text
+    protocol integer, node integer, floor bigint, granted bigint, lease_ttl interval,
+    registry_clock timestamptz, peers integer, peers_offset interval, timeline text,
+    changes bigint, renewals bigint, free integer, warning text, refusal text,
+    refusal_passes boolean, refusal_detail text, refusal_hint text
 );
 COMMENT ON TYPE snowflake_node_answer IS 'what a server is told when it asks for a node number';
 

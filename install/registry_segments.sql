@@ -11,35 +11,16 @@
 
 -- The arguments and the answer of snowflake_take_segments(), which see.
 CREATE TYPE snowflake_segment_request AS (
-    protocol integer,
-    tags text[],
-    incarnations uuid[],
-    seen bigint[],
-    lengths bigint[],
-    hold interval,
-    reporter uuid,
-    reports bigint,
-    place text
+    protocol integer, tags text[], incarnations uuid[], seen bigint[], lengths bigint[],
+    hold interval, reporter uuid, reports bigint, place text
 );
 COMMENT ON TYPE snowflake_segment_request IS
 'what a server says when it reports, and asks for segments';
 
 CREATE TYPE snowflake_segment_answer AS (
-    protocol integer,
-    asked text,
-    incarnation uuid,
-    first bigint,
-    last bigint,
-    step integer,
-    delta integer,
-    remainder integer,
-    max_value bigint,
-    max_id bigint,
-    closed_until timestamptz,
-    is_guarded boolean,
-    hold interval,
-    place text,
-    reports bigint
+    protocol integer, asked text, incarnation uuid, first bigint, last bigint, step integer,
+    delta integer, remainder integer, max_value bigint, max_id bigint, closed_until timestamptz,
+    is_guarded boolean, hold interval, place text, reports bigint
 );
 COMMENT ON TYPE snowflake_segment_answer IS 'what a server is told of a tag';
 
@@ -96,8 +77,8 @@ BEGIN
         RETURN own.reports;
     END IF;
 
-    -- those that were stopped some time ago; not while one may be waited for
-    IF own.reporter IS NULL AND r.guarded_until <= at THEN
+    -- those that were stopped some time ago; a guard waits for none then, see above
+    IF own.reporter IS NULL THEN
         DELETE FROM @extschema@.snowflake_segment_server AS s
         WHERE s.reporter IN (SELECT o.reporter FROM @extschema@.snowflake_segment_server AS o
                              WHERE o.reported_at + 2 * o.hold < at
