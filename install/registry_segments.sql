@@ -35,8 +35,7 @@ RETURN pg_catalog.concat_ws('/', here,
 COMMENT ON FUNCTION snowflake_segments_stay(text, timestamptz) IS
 'where these segments are, and since when: another one after each closing';
 
--- A count that is further ahead of the record than any loss can be is a mistake, or
--- of somebody who has only the servers' password.
+-- A count that is further ahead of the record than any loss can be is a mistake or a lie.
 CREATE FUNCTION snowflake_segments_valid(
     ask snowflake_segment_request, own snowflake_segment_server)
 RETURNS boolean LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -273,7 +272,7 @@ COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 --                 only reports
 --
 --   hold          for so long the server goes on to give out numbers after an
---                 answer; 0: no other server is there
+--                 answer; 0 at home, where no other server is, and only there
 --   reporter      tells this start of the server from others; null: it takes no
 --                 part in showing what this registry has lost
 --   reports       of the last answer that counted; null: none, or its numbers
@@ -283,7 +282,6 @@ COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 -- The answer is one row for each tag, in their order.  There is none where an
 -- argument is out of its bounds.
 --
---   protocol      1
 --   asked         the tag
 --   incarnation   the current one; null: there is no such tag
 --   first, last   the segment, both included; null: none, as none was wanted,
@@ -462,8 +460,7 @@ COMMENT ON COLUMN snowflake_segments.description IS 'description of the tag, for
 
 GRANT SELECT ON snowflake_segments TO PUBLIC;
 
--- All functions are for servers and the owner.  Here the schema comes after
--- pg_catalog, as somebody's operators may be in it.
+-- For servers and the owner only.  Somebody's operators may be in the schema.
 DO $$
 DECLARE
     f regprocedure;

@@ -268,23 +268,23 @@ SELECT anew();
 SELECT told(ask(1, 0, seen => 1, renewals => 1));
 SELECT closed_until, changes FROM state;
 -- also on its guard, and then no proof ends that
-SELECT told(ask(1, 60));
-UPDATE world SET started = 61;
-SELECT told(ask(1, 62, seen => 5, renewals => 1));
-SELECT told(ask(1, 63, seen => 5, renewals => 1));
-SELECT told(ask(1, 63, seen => 5, renewals => 1, held => 0, remaining => 1));
-SELECT told(ask(2, 64));
+SELECT told(ask(1, 3660));
+UPDATE world SET started = 3661;
+SELECT told(ask(1, 3662, seen => 5, renewals => 1));
+SELECT told(ask(1, 3663, seen => 5, renewals => 1));
+SELECT told(ask(1, 3663, seen => 5, renewals => 1, held => 0, remaining => 1));
+SELECT told(ask(2, 3664));
 SELECT * FROM state;
 -- more than any loss can explain changes nothing
-SELECT told(ask(1, 65, seen => 9223372036854775807, renewals => 1, held => 0, remaining => 1));
-SELECT told(ask(1, 65, seen => 6, renewals => 9223372036854775807, held => 0, remaining => 1));
-SELECT told(ask(9, 65, seen => 1000000007));
-SELECT (ask(9, 65, seen => 1000000007)).refusal_detail;
+SELECT told(ask(1, 3665, seen => 9223372036854775807, renewals => 1, held => 0, remaining => 1));
+SELECT told(ask(1, 3665, seen => 6, renewals => 9223372036854775807, held => 0, remaining => 1));
+SELECT told(ask(9, 3665, seen => 1000000007));
+SELECT (ask(9, 3665, seen => 1000000007)).refusal_detail;
 SELECT * FROM state;
-SELECT told(ask(9, 65, seen => 1000000006));
+SELECT told(ask(9, 3665, seen => 1000000006));
 SELECT changes FROM state;
-SELECT told(ask(1, 65, seen => 6, renewals => 1000000003, held => 0, remaining => 1));
-SELECT told(ask(1, 65, seen => 6, renewals => 1000000002, held => 0, remaining => 1));
+SELECT told(ask(1, 3665, seen => 6, renewals => 1000000003, held => 0, remaining => 1));
+SELECT told(ask(1, 3665, seen => 6, renewals => 1000000002, held => 0, remaining => 1));
 SELECT (ask(2, 131, seen => -1)).refusal_detail;
 SELECT (ask(2, 131, renewals => -1)).refusal_detail;
 
@@ -336,7 +336,15 @@ SELECT anew();
 UPDATE world SET place = '7000/00000002/5/6', started = 50;
 SELECT told(ask(2, 51));
 SELECT told(ask(1, 52, seen => 1, renewals => 1, held => 0, remaining => 20));
-SELECT told(ask(2, 111));
+SELECT told(ask(2, 3651));
+
+-- for as long as any lease may be that nothing is known of, and a stranger cannot make
+-- that shorter
+SELECT anew();
+UPDATE world SET place = '7000/00000003/5/6';
+SELECT count(*) FROM world, snowflake_segments_serve(t(0), place, t(started), ROW(1, '{}', '{}', '{}', '{}', '1 us', NULL, NULL, NULL)::snowflake_segment_request);
+SELECT told(ask(2, 1));
+SELECT closed_until FROM state;
 
 --
 -- How long it closes: for the longest of what ran at the end of the record, which is
@@ -389,9 +397,9 @@ SELECT told(ask(1, 1, held => 0, remaining => 0, ahead => 3600, seen => 1, renew
 SELECT count(*) FROM snowflake_node_lease;
 SELECT told(ask(1, 1, held => 0, remaining => 30, ahead => 3600, seen => 1, renewals => 1));
 SELECT node, s(expires_at) AS expires, s(mark) AS mark, renewals FROM snowflake_node_lease;
-SELECT told(ask(2, 62));
-SELECT told(ask(3, 62, ahead => 3600, lease_ttl => 10, mark => 72, max_node => 0));
-SELECT told(ask(3, 62, max_node => 0));
+SELECT told(ask(2, 3602));
+SELECT told(ask(3, 3602, ahead => 60, lease_ttl => 10, mark => 3612, max_node => 0));
+SELECT told(ask(3, 3602, max_node => 0));
 -- likewise with another layout
 SELECT anew();
 SELECT told(ask(1, 1));
@@ -441,6 +449,19 @@ SELECT snowflake_nodes_release(t(100000202), 2, t(100000300));
 SELECT told(ask(7, 100000202, number => 2)), (ask(7, 100000202, number => 2)).refusal_detail;
 SELECT told(ask(7, 100000301, number => 2));
 SELECT told(ask(1, 100000302, number => 2));
+-- one that was stopped, but had not been seen for long; who releases it may know better
+BEGIN;
+SELECT snowflake_nodes_release(t(100009000), 2, 'infinity');
+SELECT s(mark) AS mark, expires_at = t(100009000) AS expired FROM snowflake_node_lease WHERE node = 2;
+ROLLBACK;
+BEGIN;
+SELECT snowflake_nodes_release(t(100009000), 2, t(100008000));
+SELECT s(mark) AS mark FROM snowflake_node_lease WHERE node = 2;
+ROLLBACK;
+BEGIN;
+SELECT snowflake_nodes_release(t(100009000), 2, '9999-01-01');
+SELECT mark FROM snowflake_node_lease WHERE node = 2;
+ROLLBACK;
 -- two servers with one token take turns
 SELECT warning FROM ask(7, 100000303, number => 2);
 SELECT warning FROM ask(7, 100000304, number => 2, machine => 6);
@@ -454,6 +475,17 @@ SELECT told(ask(7, 100000401, number => 2, machine => 8, held => 2, remaining =>
 DELETE FROM snowflake_node_lease WHERE node = 2;
 SELECT told(ask(7, 100000402, number => 2));
 SELECT told(ask(7, 100000402, number => 2, held => 2, remaining => 60));
+-- all with another layout, one after the other
+UPDATE snowflake_node_lease SET layout = 'layout B', renewed_at = t(100000300), expires_at = least(expires_at, t(100000360)) WHERE node <> 2;
+UPDATE snowflake_node_lease SET expires_at = 'infinity' WHERE node = 0;
+SELECT told(ask(7, 100000403, number => 2, held => 2, remaining => 60));
+UPDATE snowflake_node_lease SET layout = 'layout B' WHERE node = 2;
+SELECT told(ask(7, 100000403, number => 2, held => 2, remaining => 60));
+UPDATE snowflake_node_lease SET layout = 'layout B', renewed_at = t(100000400) WHERE node = 2;
+UPDATE snowflake_node_lease SET renewed_at = t(100000344) WHERE node = 0;
+SELECT told(ask(7, 100000404, number => 2, held => 2, remaining => 60));
+UPDATE snowflake_node_lease SET renewed_at = t(100000343.999999) WHERE node = 0;
+SELECT told(ask(7, 100000404, number => 2, held => 2, remaining => 60));
 -- it leases one again
 SELECT told(ask(7, 100000403, held => 2, remaining => 60));
 SELECT s(expires_at) AS expires FROM snowflake_node_lease WHERE node = 2;

@@ -280,6 +280,7 @@ EXECUTE bad(:one, 'i', 3, '1 day 00:00:00.000001', 1, now(), NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '-10 min', 1, now(), NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '170000000 years', 1, now(), NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '10 min', -1, now(), NULL, 'l');
+EXECUTE bad(:one, 'i', 3, '10 min', 32503680000000001, now(), NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '10 min', 1, 'infinity', NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '10 min', 1, '-infinity', NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '10 min', 1, '1969-12-31 23:59:59+00', NULL, 'l');

@@ -52,6 +52,8 @@ END;
 --
 -- Making, and taking segments
 --
+SELECT message, hint FROM error_of($$SELECT * FROM ask('nothing')$$) \gx
+CREATE EXTENSION snowflake_home;
 SELECT * FROM snowflake_create_tag('order', 10001, 2000, 1, 0, NULL, 'numbers of orders');
 -- once
 SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
@@ -220,6 +222,7 @@ SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 -- Closed, as it came here from another place
 --
 -- (from now on, other servers are there)
+DROP EXTENSION snowflake_home;
 CREATE OR REPLACE FUNCTION ask(tag text, length bigint DEFAULT 1, seen bigint DEFAULT NULL, incarnation uuid DEFAULT NULL,
                     hold interval DEFAULT '1 min')
 RETURNS TABLE (first bigint, last bigint, max_id bigint, closed boolean)
@@ -284,12 +287,14 @@ SELECT * FROM ask('order');
 -- with a hold of 0, for no time at all
 DELETE FROM snowflake_segment_server;
 UPDATE snowflake_registry_place SET place = 'another', closed_until = '-infinity', longest_lease = '1 h';
+CREATE EXTENSION snowflake_home;
 SELECT * FROM ask('order', hold => '0');
 SELECT place <> 'another' AS here, closed_until <= now() AS open FROM snowflake_registry_place;
+DROP EXTENSION snowflake_home;
 -- the note is gone, or the row of a dump has come to it: closed, with the worst of both
 DELETE FROM snowflake_registry_place;
 SELECT * FROM ask('order');
-SELECT state, until - now() BETWEEN '59 s' AND '61 s' AS until, changes, longest_lease, loses_nothing FROM snowflake_registry;
+SELECT state, until - now() BETWEEN '59 min' AND '61 min' AS until, changes, longest_lease, loses_nothing FROM snowflake_registry;
 SELECT snowflake_open_registry();
 SELECT * FROM ask('order');
 INSERT INTO snowflake_registry_place (place, changes, closed_until, longest_lease, loses_nothing)
@@ -338,7 +343,7 @@ SELECT snowflake_open_registry();
 SELECT count(*) FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min', repeat('2', 32)::uuid, 1000000001, (SELECT place || '/0' FROM snowflake_registry_place));
 SELECT state FROM snowflake_registry;
 -- what is just good
-EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '0');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1 us');
 EXECUTE bad('{order}', '{NULL}', '{9223372036854775807}', '{1}', '1000 years');
 SELECT t.max_id - s.max_id AS raised FROM snowflake_segment_tag AS s, snowflake_take_segments(1, ARRAY[s.tag], ARRAY[s.incarnation], ARRAY[s.max_id + 1000000000000], '{0}', '1 min') AS t
 WHERE s.tag = 'order';
@@ -403,7 +408,7 @@ SELECT snowflake_segments_stay('here', now());
 SELECT snowflake_registry_arrive(now(), 'here', now(), '1 min', NULL);
 SELECT snowflake_registry_compare(now(), NULL, NULL, '1 min', NULL, true, true);
 SELECT snowflake_registry_awaited(NULL, NULL);
-SELECT snowflake_registry_longest(now(), NULL);
+SELECT snowflake_registry_longest(now(), NULL, true);
 SELECT snowflake_registry_admit(1, NULL);
 SELECT snowflake_segments_valid(NULL, NULL);
 SELECT snowflake_segments_due(NULL);

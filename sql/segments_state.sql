@@ -116,7 +116,11 @@ SELECT ask(2, 17.1, tag => NULL);
 SELECT ask(1, 21, tag => NULL);
 SELECT * FROM servers;
 -- of one that is not known, or where no other server is, none
+BEGIN;
+CREATE EXTENSION snowflake_home;
 SELECT ask(3, 21, hold => 0);
+SELECT count(*) FROM servers;
+ROLLBACK;
 SELECT told(a) FROM world, snowflake_segments_serve(t(21), place, t(started), ROW(1, '{a}', '{NULL}', '{0}', '{1}', '1 min', NULL, 7, place || '/' || 0)::snowflake_segment_request) AS a;
 SELECT count(*) FROM servers;
 -- rows of servers that were stopped are removed some time after that, when
@@ -275,13 +279,18 @@ SELECT guarded_until FROM state;
 UPDATE world SET started = -900;
 SELECT snowflake_registry_open(t(-899), '7000/00000001/5/6', t(-900), NULL);
 SELECT ask(3, -898, 1);
--- no other server is there, as at home: no guard
+-- no other server is there, as at home: no guard, and open in another place
 SELECT anew();
+BEGIN;
+CREATE EXTENSION snowflake_home;
 SELECT ask(1, 0, 1, hold => 0);
-DELETE FROM snowflake_segment_server;
 UPDATE world SET started = 2;
 SELECT ask(11, 2, 1, hold => 0);
 SELECT * FROM state;
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT ask(11, 3, 1, hold => 0);
+SELECT * FROM state;
+ROLLBACK;
 
 --
 -- Set back, and started: one server was given more
