@@ -171,9 +171,7 @@ COMMENT ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_reque
 'gives a server numbers of a tag';
 
 --
--- The whole of a request, whatever the state.
---
--- What a server says proves that the record has lost nothing, when it asks first
+-- The whole of a request, whatever the state.  What a server says proves that the record has lost nothing, when it asks first
 -- after the start, and has seen all of its reports, or all but the last, of which it
 -- may not know whether that was written.
 --
