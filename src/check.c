@@ -105,8 +105,9 @@ check_node_id(CheckState *state)
 	char	   *primary;
 
 	if (warning[0] != '\0')
-		check_say(state, "warning", "The registry warns of node number %d: %s %s",
-				  lease_node(), warning, LEASE_WARNING_HINT);
+		check_say(state, "warning", "%s %s",
+				  text_shown(psprintf("The registry warns of node number %d: %s", lease_node(), warning)),
+				  LEASE_WARNING_HINT);
 	if (before != 0)
 		check_say(state, "warning", "This server was promoted, and goes on with the IDs of the server that it comes from. %s %s",
 				  record_promoted_detail(before), RECORD_PROMOTED_HINT);

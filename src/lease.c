@@ -694,8 +694,9 @@ recall_seen(void)
  * that it had then.
  *
  * With a registration it goes on wherever that came from, if it is of the
- * configured number and stands.  Another number gets a token of its own, as the
- * registry has the former one until somebody releases it.
+ * configured number and stands.  Another number gets a token of its own, and
+ * nothing is said of the former one: the registry has that until somebody
+ * releases it.
  *
  * A row of another instance is marked as such.  Otherwise this server could
  * take it for its own at a later start, when its timeline is one on which it
@@ -725,22 +726,25 @@ lease_recall(void)
 		grant.deadline_us = DatumGetInt64(home_value("deadline"));
 		grant.mark_us = DatumGetInt64(home_value("mark"));
 		grant.floor_us = DatumGetInt64(home_value("floor"));
-		strlcpy(lease->recalled_token, TextDatumGetCString(home_value("token_text")),
-				sizeof(lease->recalled_token));
-		grant.token = lease->recalled_token;
+		grant.token = TextDatumGetCString(home_value("token_text"));
 		is_ours = DatumGetBool(home_value("is_same")) && instance_text()[0] != '\0' &&
 			instance_goes_on(timeline);
 		if (is_ours)
 			origin = (TimeLineID) DatumGetInt64(home_value("origin"));
-		lease->recalled_node = grant.node;
-		lease->recalled_floor_us = grant.floor_us;
-		if ((grant.mark_us == PG_INT64_MAX) == lease_is_registration() && lease_fits(grant.node))
+		if (!lease_is_registration() || grant.node == snowflake_node_id)
 		{
-			goes_on = lease_is_registration() ? grant.deadline_us != 0 :
-				is_ours && clock_read_steady() < grant.deadline_us;
-			if (lease_is_registration())
-				strlcpy(registered, grant.token, sizeof(registered));
+			lease->recalled_node = grant.node;
+			lease->recalled_floor_us = grant.floor_us;
+			strlcpy(lease->recalled_token, grant.token, sizeof(lease->recalled_token));
 		}
+		if (lease_is_registration() && lease_fits(grant.node) && grant.mark_us == PG_INT64_MAX)
+		{
+			goes_on = grant.deadline_us != 0;
+			strlcpy(registered, grant.token, sizeof(registered));
+		}
+		else if (!lease_is_registration() && lease_fits(grant.node) && grant.mark_us != PG_INT64_MAX)
+			goes_on = is_ours && clock_read_steady() < grant.deadline_us;
+		grant.token = lease->recalled_token;
 		recall_seen();
 		if (!is_ours)
 			home_run("UPDATE " TABLE " SET instance = '' WHERE instance <> ''");
@@ -752,7 +756,8 @@ lease_recall(void)
 	lease->origin = origin;
 	if (lease_is_registration() && registered[0] == '\0')
 	{
-		Grant		asked = {.node = snowflake_node_id,.token = registered,.mark_us = PG_INT64_MAX};
+		Grant		asked = {.node = snowflake_node_id,.token = registered,.mark_us = PG_INT64_MAX,
+		.floor_us = lease->recalled_floor_us};
 
 		instance_name_start(registered, sizeof(registered));
 		remember(&asked);

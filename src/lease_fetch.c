@@ -382,7 +382,7 @@ prepare(void)
 static const LinkClient client = {
 	.purpose = "lease",
 	.function = "snowflake_lease_node",
-	.nargs = REQUEST_PARAMS,
+	.nargs = REQUEST_PARAMS + 1,	/* and the protocol */
 	.statement = request_sql,
 	.is_used = lease_is_used,
 	.prepare = prepare,

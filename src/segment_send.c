@@ -99,7 +99,7 @@ link_failed(const LinkFailure *failure, const char **hint)
 static const LinkClient client = {
 	.purpose = "segments",
 	.function = "snowflake_take_segments",
-	.nargs = SEGMENT_TAKE_PARAMS,
+	.nargs = SEGMENT_TAKE_PARAMS + 1,	/* and the protocol */
 	.statement = segment_take_sql,
 	.is_used = link_is_used,
 	.due = segment_fetch_due,
