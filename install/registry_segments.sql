@@ -171,9 +171,9 @@ COMMENT ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_reque
 'gives a server numbers of a tag';
 
 --
--- The whole of a request, whatever the state.  What a server says proves that the record has lost nothing, when it asks first
--- after the start, and has seen all of its reports, or all but the last, of which it
--- may not know whether that was written.
+-- The whole of a request, whatever the state.  What a server says proves that the
+-- record has lost nothing, when it asks first after the start, and has seen all of its
+-- reports, or all but the last, of which it may not know whether that was written.
 --
 CREATE FUNCTION snowflake_segments_serve(
     at timestamptz, here text, started timestamptz, ask snowflake_segment_request)
@@ -463,16 +463,15 @@ DO $$
 DECLARE
     f regprocedure;
 BEGIN
-    PERFORM pg_catalog.set_config('search_path', 'pg_catalog', true);
-    FOR f IN SELECT d.objid FROM pg_depend AS d
-             WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
-               AND d.refclassid = 'pg_extension'::regclass
-               AND d.refobjid = (SELECT e.oid FROM pg_extension AS e
-                                 WHERE e.extname = 'snowflake_registry') LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
+    FOR f IN SELECT d.objid FROM pg_catalog.pg_depend AS d, pg_catalog.pg_extension AS e
+             WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_registry'::name
+               AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+               AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
+               AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
     END LOOP;
 END $$;
 
 -- Now, so that a claim that is lost before any other is missed.
-INSERT INTO @extschema@.snowflake_registry_place (place, started_at)
-VALUES (@extschema@.snowflake_registry_here(), pg_postmaster_start_time());
+INSERT INTO snowflake_registry_place (place, started_at)
+VALUES (snowflake_registry_here(), pg_catalog.pg_postmaster_start_time());
