@@ -17,51 +17,22 @@
 
 -- The arguments and the answer of snowflake_lease_node(), which see.
 CREATE TYPE snowflake_node_request AS (
-    protocol integer,
-    token uuid,
-    number integer,
-    held integer,
-    held_token uuid,
-    remaining interval,
-    instance text,
-    max_node integer,
-    lease_ttl interval,
-    mark bigint,
-    clock timestamptz,
-    clock_offset interval,
-    layout text,
-    host text,
-    port integer,
-    system_identifier bigint,
-    seen bigint,
-    renewals bigint,
-    wants_peers boolean
+    protocol integer, token uuid, number integer, held integer, held_token uuid,
+    remaining interval, instance text, max_node integer, lease_ttl interval, mark bigint,
+    clock timestamptz, clock_offset interval, layout text, host text, port integer,
+    system_identifier bigint, seen bigint, renewals bigint, wants_peers boolean
 );
 COMMENT ON TYPE snowflake_node_request IS 'what a server says when it asks for a node number';
 
 CREATE TYPE snowflake_node_answer AS (
-    protocol integer,
-    node integer,
-    floor bigint,
-    granted bigint,
-    lease_ttl interval,
-    registry_clock timestamptz,
-    peers integer,
-    peers_offset interval,
-    timeline text,
-    changes bigint,
-    renewals bigint,
-    free integer,
-    warning text,
-    refusal text,
-    refusal_passes boolean,
-    refusal_detail text,
-    refusal_hint text
+    protocol integer, node integer, floor bigint, granted bigint, lease_ttl interval,
+    registry_clock timestamptz, peers integer, peers_offset interval, timeline text,
+    changes bigint, renewals bigint, free integer, warning text, refusal text,
+    refusal_passes boolean, refusal_detail text, refusal_hint text
 );
 COMMENT ON TYPE snowflake_node_answer IS 'what a server is told when it asks for a node number';
 
--- A count that is further ahead of the record than any loss can be is a mistake, or
--- of somebody who has only the servers' password.
+-- A count that is further ahead of the record than any loss can be is a mistake or a lie.
 CREATE FUNCTION snowflake_nodes_fault(
     ask snowflake_node_request, changes bigint, l snowflake_node_lease)
 RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
@@ -77,8 +48,9 @@ RETURN CASE
     WHEN ask.lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
     THEN pg_catalog.format('lease_ttl is %s s, and must be from 10 s to 1 day.',
                            extract(epoch FROM ask.lease_ttl))
-    WHEN ask.mark < 0
-    THEN pg_catalog.format('mark is %s, and must not be negative.', ask.mark)
+    WHEN ask.mark NOT BETWEEN 0 AND 32503680000000000
+    THEN pg_catalog.format('mark is %s, and must not be negative, nor after the year 3000.',
+                           ask.mark)
     WHEN ask.clock NOT BETWEEN timestamptz '1970-01-01 00:00:00+00'
                            AND timestamptz '3000-01-01 00:00:00+00'
     THEN 'clock is not between the years 1970 and 3000.'
@@ -124,6 +96,18 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION snowflake_nodes_peers(timestamptz, uuid, integer) IS
 'what a server is told of the others';
+
+-- A registration does not run out, but its server may have been started with another
+-- layout since it was seen last.
+CREATE FUNCTION snowflake_nodes_conflicts(
+    at timestamptz, ask snowflake_node_request, l snowflake_node_lease)
+RETURNS boolean LANGUAGE sql STABLE
+RETURN l.layout <> ask.layout AND l.token <> ask.token
+    AND CASE WHEN l.expires_at = timestamptz 'infinity' THEN l.renewed_at + l.lease_ttl
+             ELSE l.expires_at END >= at;
+COMMENT ON FUNCTION snowflake_nodes_conflicts(timestamptz, snowflake_node_request,
+    snowflake_node_lease) IS
+'whether another server issues IDs with another layout';
 
 -- The row of the server that asks: the token decides, or that of its start
 -- before, as the same instance.
@@ -178,7 +162,8 @@ DECLARE
 BEGIN
     IF own.node IS NULL OR own.layout <> ask.layout AND EXISTS (
            SELECT FROM @extschema@.snowflake_node_lease AS p
-           WHERE p.node <> own.node AND p.expires_at >= at AND p.layout <> ask.layout) THEN
+           WHERE p.node <> own.node
+             AND @extschema@.snowflake_nodes_conflicts(at, ask, p)) THEN
         RETURN NULL;
     END IF;
 
@@ -247,7 +232,7 @@ DECLARE
                                 AND ask.remaining > interval '0', false);
     is_refused boolean := ask.mark > @extschema@.snowflake_nodes_limit(at + ask.lease_ttl)
        OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
-                  WHERE p.layout <> ask.layout AND p.expires_at >= at);
+                  WHERE @extschema@.snowflake_nodes_conflicts(at, ask, p));
 BEGIN
     IF is_refused AND NOT is_held
        OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
@@ -319,7 +304,8 @@ BEGIN
                 CASE WHEN count(*) > 20 THEN format(' and %s more', count(*) - 20) END)
             FROM (SELECT l.*, row_number() OVER (ORDER BY l.node) AS place
                   FROM @extschema@.snowflake_node_lease AS l
-                  WHERE CASE WHEN strangers THEN l.layout <> ask.layout AND l.expires_at >= at
+                  WHERE CASE WHEN strangers
+                             THEN @extschema@.snowflake_nodes_conflicts(at, ask, l)
                              ELSE l.node <= ask.max_node
                                   AND l.node = coalesce(ask.number, l.node) END) AS h);
 END $$;
@@ -387,7 +373,7 @@ BEGIN
     END IF;
 
     IF EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
-               WHERE p.token <> ask.token AND p.layout <> ask.layout AND p.expires_at >= at) THEN
+               WHERE @extschema@.snowflake_nodes_conflicts(at, ask, p)) THEN
         refusal := 'servers with another layout have node numbers of the registry';
         refusal_detail := @extschema@.snowflake_nodes_holders(at, ask, true);
         refusal_hint := 'Give all servers of a registry the same layout and epoch.';
@@ -454,11 +440,15 @@ BEGIN
     own := @extschema@.snowflake_nodes_own(ask);
     fault := @extschema@.snowflake_nodes_fault(ask, r.changes, own);
     IF fault IS NULL THEN
-        ask.lease_ttl := least(ask.lease_ttl, r.longest_lease);
+        IF ask.lease_ttl > r.longest_lease THEN
+            ask.mark := ask.mark
+                - (extract(epoch FROM ask.lease_ttl - r.longest_lease) * 1000000.0)::bigint;
+            ask.lease_ttl := r.longest_lease;
+        END IF;
+        r := @extschema@.snowflake_registry_arrive(at, here, started, ask.lease_ttl, r);
         is_proof := coalesce(ask.seen IS NOT NULL AND own.renewals - ask.renewals BETWEEN 0 AND 1
             AND own.started_at <> r.started_at
             AND own.node = ask.held AND ask.remaining > interval '0', false);
-        r := @extschema@.snowflake_registry_arrive(at, here, started, ask.lease_ttl, r);
         is_ahead := coalesce(ask.seen > r.changes, false)
                     OR coalesce(ask.renewals > own.renewals, false);
         r := @extschema@.snowflake_registry_compare(at, r, own.token, ask.lease_ttl, ask.seen,
@@ -534,8 +524,8 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --   instance      tells the server from a copy of it; '' for unknown
 --   lease_ttl     the lease that it wants
 --   mark          the time, in microseconds since 1970-01-01 UTC, that the
---                 server wants to issue IDs below; as clock, not before its
---                 latest ID
+--                 server wants to issue IDs below: later by lease_ttl than its
+--                 clock and its latest ID
 --   clock         the server's clock when it sent this
 --   clock_offset  that clock minus the one here, as last measured; null: not
 --                 yet, so it is taken from "clock"
@@ -547,15 +537,13 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --
 -- The answer:
 --
---   protocol      1
 --   node          the number; null when refused, and then three texts say why
 --   floor         issue no ID with this number that has an earlier time; it
 --                 stays for as long as the server keeps the number
 --   granted       the mark: nor one that is not below this.  At most the lease
 --                 and 10 s from now, if no more was granted before.  Nothing to a
 --                 server that has registered its number
---   lease_ttl     the lease that it has: what it wants, or the longest one of this
---                 registry
+--   lease_ttl     the lease that it has: what it wants, or the longest one here
 --   registry_clock  when the request arrived
 --   peers, peers_offset  servers that have renewed lately beside this one, and the
 --                 median of their clock_offset: one clock that is far off
@@ -592,7 +580,8 @@ COMMENT ON FUNCTION snowflake_lease_node(integer, uuid, integer, integer, uuid, 
 -- A server that still runs learns of it when it renews next, within seconds,
 -- and issues nothing more with the number.  Until then, and when it does not
 -- reach this registry, it may issue up to its mark.  So that stays, but when
--- the caller knows better.
+-- the caller knows better.  One that is registered may have issued IDs for long
+-- without this registry, and is stopped by now.
 CREATE FUNCTION snowflake_nodes_release(at timestamptz, node integer, issued_until timestamptz)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -600,9 +589,14 @@ BEGIN
     UPDATE @extschema@.snowflake_node_lease AS l
     SET token = NULL,
         expires_at = least(l.expires_at, at),
-        mark = CASE WHEN to_timestamp(l.mark / 1000000::float8) > issued_until
-                    THEN greatest(l.floor, (extract(epoch FROM greatest(issued_until,
-                             timestamptz '1970-01-01 00:00:00+00')) * 1000000.0)::bigint)
+        mark = CASE WHEN issued_until < 'infinity'
+                         AND (l.expires_at = 'infinity'
+                              OR to_timestamp(l.mark / 1000000::float8) > issued_until)
+                    THEN greatest(l.floor, (extract(epoch FROM least(greatest(issued_until,
+                             timestamptz '1970-01-01 00:00:00+00'),
+                             timestamptz '3000-01-01 00:00:00+00')) * 1000000.0)::bigint)
+                    WHEN l.expires_at = 'infinity'
+                    THEN greatest(l.mark, @extschema@.snowflake_nodes_limit(at))
                     ELSE l.mark END
     WHERE l.node = snowflake_nodes_release.node AND l.token IS NOT NULL;
     IF NOT FOUND THEN

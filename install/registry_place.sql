@@ -3,8 +3,7 @@
 -- snowflake.registry names this database, and segments for the server whose home
 -- database this is.
 --
--- An extension of its own, in pure SQL.  It belongs to the role that creates it,
--- superuser or not.
+-- In pure SQL.  It belongs to the role that creates it, superuser or not.
 --
 -- A registry that was restored, promoted, or started again may know less than it
 -- once did.  But the servers know what they were told, and report it: how many
@@ -169,23 +168,29 @@ CREATE VIEW snowflake_registry_told AS
                 ELSE l.expires_at END AS runs_until
     FROM snowflake_node_lease AS l
     UNION ALL
-    SELECT s.reporter, s.started_at, s.reported_at, s.hold, s.reported_at + s.hold + s.hold / 20
+    SELECT s.reporter, s.started_at, s.reported_at, s.hold, 
+           s.reported_at + s.hold + s.hold / 20::float8
     FROM snowflake_segment_server AS s;
 COMMENT ON VIEW snowflake_registry_told IS
 'until when those may use what they were given that this registry has told something';
 
--- How long the registry closes: all that may have been given out is over by then.
--- What was over when the record ends does not count, by the clock of the record: that
--- may be an old one, or of another machine.
-CREATE FUNCTION snowflake_registry_longest(at timestamptz, asked interval)
+-- How long all may last that was given out, by the record and what is asked for.  What
+-- was over when the record ends does not count, by the clock of the record: that may
+-- be an old one, or of another machine.  Where a loss is seen ("is_lost") and there is
+-- no record, it is the longest that can be.  At home there is nobody else.
+CREATE FUNCTION snowflake_registry_longest(at timestamptz, asked interval, is_lost boolean)
 RETURNS interval LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN greatest(asked,
+    RETURN CASE WHEN asked = interval '0' THEN asked
+                ELSE greatest(asked, coalesce(
                     (SELECT max(t.span) FROM @extschema@.snowflake_registry_told AS t
                      WHERE t.runs_until >= least(at, (SELECT max(e.told_at)
-                                                 FROM @extschema@.snowflake_registry_told AS e))));
+                                                 FROM @extschema@.snowflake_registry_told AS e))),
+                    (SELECT max(p.longest_lease) FROM @extschema@.snowflake_registry_place AS p
+                     WHERE is_lost)))
+           END;
 END $$;
-COMMENT ON FUNCTION snowflake_registry_longest(timestamptz, interval) IS
+COMMENT ON FUNCTION snowflake_registry_longest(timestamptz, interval, boolean) IS
 'the longest of the given lease and of those that run, by the record';
 
 CREATE FUNCTION snowflake_registry_awaited(r snowflake_registry_place, except_of uuid)
@@ -199,7 +204,8 @@ COMMENT ON FUNCTION snowflake_registry_awaited(snowflake_registry_place, uuid) I
 'whether somebody else has not reported since the registry was started that may have had something '
 'then';
 
--- Whom the registry serves at all.
+-- Whom the registry serves at all.  With a span of 0 the server says that this is its
+-- home database, where no other server is.
 CREATE FUNCTION snowflake_registry_admit(protocol integer, span interval)
 RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -209,10 +215,11 @@ BEGIN
             USING ERRCODE = 'feature_not_supported',
                   HINT = 'Update the older one: the extension snowflake_registry in the '
                          'registry, or the package of the server.';
-    ELSIF span > interval '0' AND EXISTS (SELECT FROM pg_extension AS e
-                                          WHERE e.extname = 'snowflake_home') THEN
-        RAISE EXCEPTION 'database "%" is the home database of a server, and so no registry',
-                current_database()
+    ELSIF (span = interval '0') = (NOT EXISTS (SELECT FROM pg_extension AS e
+                                               WHERE e.extname = 'snowflake_home')) THEN
+        RAISE EXCEPTION 'database "%" is %', current_database(),
+                CASE span WHEN interval '0' THEN 'no home database, but a registry'
+                          ELSE 'the home database of a server, and so no registry' END
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'Create the extension snowflake_registry in a database of its own, and '
                          'name that in "snowflake.registry".';
@@ -241,6 +248,7 @@ AS $$
 DECLARE
     rows integer := (SELECT count(*) FROM @extschema@.snowflake_registry_place);
     until timestamptz;
+    is_moved boolean;
 BEGIN
     IF rows = 1 AND r.place = here AND r.started_at = started
        AND (r.guarded_until = '-infinity' OR r.guarded_until > at) THEN
@@ -269,11 +277,11 @@ BEGIN
     END IF;
 
     IF r.place <> here OR r.started_at <> started THEN
-        until := at + @extschema@.snowflake_registry_longest(at, asked);
-        IF r.place <> here
-           AND NOT (r.loses_nothing
-                    AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''))
-        THEN
+        is_moved := r.place <> here
+            AND NOT (r.loses_nothing
+                AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
+        until := at + @extschema@.snowflake_registry_longest(at, asked, is_moved);
+        IF is_moved THEN
             r.closed_until := greatest(r.closed_until, r.guarded_until, until);
             r.guarded_until := '-infinity';
         ELSIF r.place = here AND until > at
@@ -329,11 +337,11 @@ BEGIN
         r.closed_until := greatest(r.closed_until,
             CASE WHEN r.guarded_until > at THEN r.guarded_until
                  WHEN r.closed_until <= at
-                 THEN at + @extschema@.snowflake_registry_longest(at, asked) END);
+                 THEN at + @extschema@.snowflake_registry_longest(at, asked, true) END);
         r.guarded_until := '-infinity';
         -- one more, so that all that have seen less notice
         IF seen > r.changes THEN
-            r.changes := seen + 1;
+            r.changes := least(seen, 9223372036854775806) + 1;
         END IF;
     ELSIF r.guarded_until > at THEN
         r.is_proved := r.is_proved OR is_proof;

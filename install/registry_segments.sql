@@ -11,35 +11,16 @@
 
 -- The arguments and the answer of snowflake_take_segments(), which see.
 CREATE TYPE snowflake_segment_request AS (
-    protocol integer,
-    tags text[],
-    incarnations uuid[],
-    seen bigint[],
-    lengths bigint[],
-    hold interval,
-    reporter uuid,
-    reports bigint,
-    place text
+    protocol integer, tags text[], incarnations uuid[], seen bigint[], lengths bigint[],
+    hold interval, reporter uuid, reports bigint, place text
 );
 COMMENT ON TYPE snowflake_segment_request IS
 'what a server says when it reports, and asks for segments';
 
 CREATE TYPE snowflake_segment_answer AS (
-    protocol integer,
-    asked text,
-    incarnation uuid,
-    first bigint,
-    last bigint,
-    step integer,
-    delta integer,
-    remainder integer,
-    max_value bigint,
-    max_id bigint,
-    closed_until timestamptz,
-    is_guarded boolean,
-    hold interval,
-    place text,
-    reports bigint
+    protocol integer, asked text, incarnation uuid, first bigint, last bigint, step integer,
+    delta integer, remainder integer, max_value bigint, max_id bigint, closed_until timestamptz,
+    is_guarded boolean, hold interval, place text, reports bigint
 );
 COMMENT ON TYPE snowflake_segment_answer IS 'what a server is told of a tag';
 
@@ -54,8 +35,7 @@ RETURN pg_catalog.concat_ws('/', here,
 COMMENT ON FUNCTION snowflake_segments_stay(text, timestamptz) IS
 'where these segments are, and since when: another one after each closing';
 
--- A count that is further ahead of the record than any loss can be is a mistake, or
--- of somebody who has only the servers' password.
+-- A count that is further ahead of the record than any loss can be is a mistake or a lie.
 CREATE FUNCTION snowflake_segments_valid(
     ask snowflake_segment_request, own snowflake_segment_server)
 RETURNS boolean LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -66,7 +46,8 @@ BEGIN
         -- neither null nor twice
         AND cardinality(ask.tags) = (SELECT count(DISTINCT t.tag) FROM unnest(ask.tags) AS t (tag))
         AND 0 <= ALL (ask.seen)
-        AND coalesce(ask.reports, 0) BETWEEN 0 AND 1000000000::bigint + coalesce(own.reports, 0)
+        AND coalesce(ask.reports, 0) >= 0
+        AND coalesce(ask.reports, 0) - 1000000000 <= coalesce(own.reports, 0)
         AND ask.hold BETWEEN interval '0' AND interval '1000 years', false);
 END $$;
 COMMENT ON FUNCTION snowflake_segments_valid(snowflake_segment_request, snowflake_segment_server) IS
@@ -95,8 +76,8 @@ BEGIN
         RETURN own.reports;
     END IF;
 
-    -- those that were stopped some time ago; not while one may be waited for
-    IF own.reporter IS NULL AND r.guarded_until <= at THEN
+    -- those that were stopped some time ago; a guard waits for none then, see above
+    IF own.reporter IS NULL THEN
         DELETE FROM @extschema@.snowflake_segment_server AS s
         WHERE s.reporter IN (SELECT o.reporter FROM @extschema@.snowflake_segment_server AS o
                              WHERE o.reported_at + 2 * o.hold < at
@@ -190,11 +171,9 @@ COMMENT ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_reque
 'gives a server numbers of a tag';
 
 --
--- The whole of a request, whatever the state.
---
--- What a server says proves that the record has lost nothing, when it asks first
--- after the start, and has seen all of its reports, or all but the last, of which it
--- may not know whether that was written.
+-- The whole of a request, whatever the state.  What a server says proves that the
+-- record has lost nothing, when it asks first after the start, and has seen all of its
+-- reports, or all but the last, of which it may not know whether that was written.
 --
 CREATE FUNCTION snowflake_segments_serve(
     at timestamptz, here text, started timestamptz, ask snowflake_segment_request)
@@ -216,16 +195,16 @@ BEGIN
     IF ask.hold = interval '0' THEN
         ask.reporter := NULL;
     END IF;
+    SELECT s.* INTO own FROM @extschema@.snowflake_segment_server AS s
+    WHERE s.reporter = ask.reporter;
+    IF NOT @extschema@.snowflake_segments_valid(ask, own) THEN
+        RETURN;
+    END IF;
     -- what another registry has told says nothing of this one
     IF ask.reporter IS NULL
        OR starts_with(regexp_replace(ask.place, '/[^/]*', ''),
                       regexp_replace(here, '/[^/]*', '') || '/') IS NOT TRUE THEN
         ask.reports := NULL;
-    END IF;
-    SELECT s.* INTO own FROM @extschema@.snowflake_segment_server AS s
-    WHERE s.reporter = ask.reporter;
-    IF NOT @extschema@.snowflake_segments_valid(ask, own) THEN
-        RETURN;
     END IF;
 
     SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
@@ -291,7 +270,7 @@ COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 --                 only reports
 --
 --   hold          for so long the server goes on to give out numbers after an
---                 answer; 0: no other server is there
+--                 answer; 0 at home, where no other server is, and only there
 --   reporter      tells this start of the server from others; null: it takes no
 --                 part in showing what this registry has lost
 --   reports       of the last answer that counted; null: none, or its numbers
@@ -301,7 +280,6 @@ COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 -- The answer is one row for each tag, in their order.  There is none where an
 -- argument is out of its bounds.
 --
---   protocol      1
 --   asked         the tag
 --   incarnation   the current one; null: there is no such tag
 --   first, last   the segment, both included; null: none, as none was wanted,
@@ -480,15 +458,16 @@ COMMENT ON COLUMN snowflake_segments.description IS 'description of the tag, for
 
 GRANT SELECT ON snowflake_segments TO PUBLIC;
 
--- All of this is for servers and the owner; what is for others is granted above.
+-- For servers and the owner only.  Somebody's operators may be in the schema.
 DO $$
 DECLARE
     f regprocedure;
 BEGIN
-    FOR f IN SELECT d.objid FROM pg_catalog.pg_depend AS d
-             WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype = 'e'
-               AND d.refobjid = (SELECT e.oid FROM pg_catalog.pg_extension AS e
-                                 WHERE e.extname = 'snowflake_registry') LOOP
+    FOR f IN SELECT d.objid FROM pg_catalog.pg_depend AS d, pg_catalog.pg_extension AS e
+             WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_registry'::name
+               AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+               AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
+               AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
     END LOOP;
 END $$;

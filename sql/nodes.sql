@@ -4,7 +4,7 @@
 SET timezone = 'UTC';
 SET intervalstyle = 'postgres';
 CREATE SCHEMA nodes;
-CREATE EXTENSION snowflake_nodes SCHEMA nodes;
+CREATE EXTENSION snowflake_registry SCHEMA nodes;
 SET search_path = nodes, public;
 
 -- Seconds after the time when all begins, and back; marks as well.
@@ -19,31 +19,27 @@ RETURN CASE WHEN mark > 0 THEN trim_scale(mark / 1000000.0 - extract(epoch FROM 
 CREATE TABLE world (place text, started numeric);
 INSERT INTO world VALUES ('7000/00000001/5/6', 0);
 
--- snowflake_lease_node() at a time and in a place.  Also counts what is not a
--- mere renewal, even if that is rolled back.
-CREATE SEQUENCE served;
-CREATE FUNCTION serve(at timestamptz, here text, started timestamptz, ask snowflake_node_request) RETURNS snowflake_node_answer
-LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('nodes.served'); RETURN nodes.snowflake_nodes_serve(at, here, started, ask); END $$;
-DO $do$ BEGIN
-    EXECUTE (SELECT replace(replace(replace(replace(replace(pg_get_functiondef(oid),
-                 'FUNCTION nodes.snowflake_lease_node(', 'FUNCTION nodes.lease(at timestamptz, here text, started timestamptz, '),
-                 'statement_timestamp()', 'at'), 'nodes.snowflake_nodes_here()', 'here'), 'pg_postmaster_start_time()', 'started'),
-                 'nodes.snowflake_nodes_serve(', 'nodes.serve(')
-             FROM pg_proc WHERE proname = 'snowflake_lease_node');
-END $do$;
+-- A registry that is new.
+CREATE FUNCTION anew() RETURNS void LANGUAGE sql
+BEGIN ATOMIC
+    DELETE FROM snowflake_node_lease;
+    DELETE FROM snowflake_registry_place;
+    INSERT INTO snowflake_registry_place (place, started_at) SELECT place, t(started) FROM world;
+END;
+SELECT anew();
 
 -- Server number "server" asks at a time.  Its clock is ahead by so much, and its
 -- lease of 60 s.
 CREATE FUNCTION ask(server integer, at numeric, held integer DEFAULT NULL, remaining numeric DEFAULT NULL,
                     seen bigint DEFAULT NULL, renewals bigint DEFAULT NULL, held_token integer DEFAULT NULL,
-                    ahead numeric DEFAULT 0, lease_ttl numeric DEFAULT 60, max_node integer DEFAULT 3, mark numeric DEFAULT NULL,
+                    ahead numeric DEFAULT 0, lease_ttl numeric DEFAULT 60, number integer DEFAULT NULL, machine integer DEFAULT NULL, max_node integer DEFAULT 3, mark numeric DEFAULT NULL,
                     wants_peers boolean DEFAULT NULL)
 RETURNS snowflake_node_answer
-RETURN lease(t(at), (SELECT place FROM world), t((SELECT started FROM world)),
-    lpad(server::text, 32, '0')::uuid, held, lpad(held_token::text, 32, '0')::uuid, remaining * interval '1 s',
-    'machine ' || server % 10, max_node, lease_ttl * interval '1 s',
+RETURN snowflake_nodes_serve(t(at), (SELECT place FROM world), t((SELECT started FROM world)), ROW(1,
+    lpad(server::text, 32, '0')::uuid, number, held, lpad(held_token::text, 32, '0')::uuid, remaining * interval '1 s',
+    'machine ' || coalesce(machine, server % 10), max_node, lease_ttl * interval '1 s',
     (extract(epoch FROM t(coalesce(mark, at + ahead + lease_ttl))) * 1000000)::bigint, t(at + ahead), NULL, 'layout A', 'server' || server, 5432, 1,
-    seen, renewals, wants_peers);
+    seen, renewals, wants_peers)::snowflake_node_request);
 -- What it is told: the number and what it has to remember, or why not.
 CREATE FUNCTION told(snowflake_node_answer) RETURNS text
 RETURN CASE WHEN ($1).node IS NULL
@@ -51,7 +47,7 @@ RETURN CASE WHEN ($1).node IS NULL
             ELSE format('%s: floor %s, granted %s, %s changes, %s renewals', ($1).node, s(($1).floor), s(($1).granted), ($1).changes, ($1).renewals) END;
 CREATE VIEW state AS
     SELECT s(closed_until) AS closed_until, s(guarded_until) AS guarded_until, is_proved, changes, place, s(started_at) AS started
-    FROM snowflake_node_place;
+    FROM snowflake_registry_place;
 
 --
 -- Renewals and claims at the ends of leases
@@ -70,7 +66,7 @@ SELECT told(ask(1, 361, held => 0, remaining => 9, renewals => 5, max_node => 0)
 -- and not by a clock that is behind the mark
 SELECT told(ask(4, 425, max_node => 0, ahead => -5));
 SELECT told(ask(4, 425, max_node => 0, ahead => -4.999999));
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 
 --
 -- How far ahead
@@ -103,9 +99,9 @@ SELECT told(ask(2, 77, seen => 3, renewals => 6));
 --
 -- Started again: on its guard
 --
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 -- a registry that has given nothing has nothing to lose
-SELECT snowflake_nodes_open(t(0), '7000/00000001/5/6', t(0), NULL);
+SELECT snowflake_registry_open(t(0), '7000/00000001/5/6', t(0), NULL);
 UPDATE world SET started = 1;
 SELECT told(ask(1, 1));
 SELECT * FROM state;
@@ -181,7 +177,7 @@ SELECT guarded_until, is_proved FROM state;
 SELECT told(ask(5, 158));
 SELECT told(ask(1, 159));
 SELECT guarded_until FROM state;
-SELECT snowflake_nodes_open(t(160), '7000/00000001/5/6', t(155), NULL);
+SELECT snowflake_registry_open(t(160), '7000/00000001/5/6', t(155), NULL);
 -- a number that a server still holds, and that is not known here
 SELECT snowflake_nodes_release(t(161), 3, '-infinity');
 DELETE FROM snowflake_node_lease WHERE node = 3;
@@ -192,7 +188,7 @@ SELECT told(ask(6, 163, held => 1, remaining => 5));
 SELECT told(ask(6, 163, held => 3, remaining => 0.000001));
 
 -- nobody proves anything: until the end, as if it had been closed
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 SELECT told(ask(1, 100, lease_ttl => 90));
 SELECT told(ask(2, 100));
 UPDATE world SET started = 200;
@@ -211,7 +207,7 @@ UPDATE world SET started = 300;
 SELECT told(ask(5, 300, lease_ttl => 120));
 SELECT guarded_until, is_proved, changes FROM state;
 -- its clock was set back: what was renewed since is not told by times
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 SELECT told(ask(1, 100));
 SELECT told(ask(2, 100));
 UPDATE world SET started = -1000;
@@ -229,18 +225,18 @@ SELECT guarded_until, changes FROM state;
 SELECT told(ask(4, -995));
 SELECT guarded_until, changes FROM state;
 -- the operator knows
-SELECT snowflake_nodes_open(t(-994), '7000/00000001/5/6', t(-995), NULL);
-SELECT snowflake_nodes_open(t(-994), '7000/00000001/5/6', t(-995), NULL);
+SELECT snowflake_registry_open(t(-994), '7000/00000001/5/6', t(-995), NULL);
+SELECT snowflake_registry_open(t(-994), '7000/00000001/5/6', t(-995), NULL);
 SELECT guarded_until, closed_until FROM state;
 -- also when the registry itself has not noticed yet
 UPDATE world SET started = -900;
-SELECT snowflake_nodes_open(t(-899), '7000/00000001/5/6', t(-900), NULL);
+SELECT snowflake_registry_open(t(-899), '7000/00000001/5/6', t(-900), NULL);
 SELECT told(ask(5, -898, max_node => 9));
 
 --
 -- A server that has seen more
 --
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 UPDATE world SET started = 0;
 SELECT told(ask(1, 0));
 SELECT told(ask(2, 1));
@@ -268,35 +264,41 @@ SELECT told(ask(11, 67, seen => 6, renewals => 8, held_token => 1));
 SELECT closed_until, changes FROM state;
 SELECT told(ask(11, 68, seen => 7, renewals => 8, held_token => 1, held => 0, remaining => 1));
 -- one that has no lease, as an empty registry finds
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 SELECT told(ask(1, 0, seen => 1, renewals => 1));
 SELECT closed_until, changes FROM state;
 -- also on its guard, and then no proof ends that
-SELECT told(ask(1, 60));
-UPDATE world SET started = 61;
-SELECT told(ask(1, 62, seen => 5, renewals => 1));
-SELECT told(ask(1, 63, seen => 5, renewals => 1));
-SELECT told(ask(1, 63, seen => 5, renewals => 1, held => 0, remaining => 1));
-SELECT told(ask(2, 64));
+SELECT told(ask(1, 3660));
+UPDATE world SET started = 3661;
+SELECT told(ask(1, 3662, seen => 5, renewals => 1));
+SELECT told(ask(1, 3663, seen => 5, renewals => 1));
+SELECT told(ask(1, 3663, seen => 5, renewals => 1, held => 0, remaining => 1));
+SELECT told(ask(2, 3664));
 SELECT * FROM state;
--- the most that there can be
-SELECT told(ask(1, 65, seen => 9223372036854775807, renewals => 9223372036854775807, held => 0, remaining => 1));
-SELECT told(ask(1, 66, seen => 9223372036854775807, renewals => 9223372036854775807, held => 0, remaining => 1));
-SELECT told(ask(2, 130, seen => 9223372036854775807));
+-- more than any loss can explain changes nothing
+SELECT told(ask(1, 3665, seen => 9223372036854775807, renewals => 1, held => 0, remaining => 1));
+SELECT told(ask(1, 3665, seen => 6, renewals => 9223372036854775807, held => 0, remaining => 1));
+SELECT told(ask(9, 3665, seen => 1000000007));
+SELECT (ask(9, 3665, seen => 1000000007)).refusal_detail;
+SELECT * FROM state;
+SELECT told(ask(9, 3665, seen => 1000000006));
+SELECT changes FROM state;
+SELECT told(ask(1, 3665, seen => 6, renewals => 1000000003, held => 0, remaining => 1));
+SELECT told(ask(1, 3665, seen => 6, renewals => 1000000002, held => 0, remaining => 1));
 SELECT (ask(2, 131, seen => -1)).refusal_detail;
 SELECT (ask(2, 131, renewals => -1)).refusal_detail;
 
 --
 -- Another place: closed, but where nothing is ever lost
 --
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 UPDATE world SET started = 0;
 SELECT told(ask(1, 0));
 UPDATE world SET place = '7000/00000002/5/6';
 SELECT told(ask(1, 1, seen => 1, renewals => 1));
 SELECT * FROM state;
-SELECT snowflake_nodes_open(t(2), '7000/00000002/5/6', t(0), true), loses_nothing FROM snowflake_node_place;
-SELECT snowflake_nodes_open(t(2), '7000/00000002/5/6', t(0), NULL), loses_nothing FROM snowflake_node_place;
+SELECT snowflake_registry_open(t(2), '7000/00000002/5/6', t(0), true), loses_nothing FROM snowflake_registry_place;
+SELECT snowflake_registry_open(t(2), '7000/00000002/5/6', t(0), NULL), loses_nothing FROM snowflake_registry_place;
 SELECT told(ask(1, 2, seen => 1, renewals => 1));
 -- another timeline, in another server
 UPDATE world SET place = '7000/00000003/5/6', started = 3;
@@ -307,127 +309,231 @@ SELECT * FROM state;
 UPDATE world SET place = '7000/00000004/5/6', started = 6;
 SELECT told(ask(1, 7, seen => 3, renewals => 3));
 SELECT closed_until, guarded_until FROM state;
-SELECT snowflake_nodes_open(t(8), '7000/00000004/5/6', t(6), NULL);
+SELECT snowflake_registry_open(t(8), '7000/00000004/5/6', t(6), NULL);
 -- another system identifier, database or table
 UPDATE world SET place = '7001/00000004/5/6';
 SELECT told(ask(2, 9));
 SELECT closed_until, guarded_until FROM state;
-SELECT snowflake_nodes_open(t(9), '7001/00000004/7/6', t(6), NULL);
+SELECT snowflake_registry_open(t(9), '7001/00000004/7/6', t(6), NULL);
 UPDATE world SET place = '7001/00000004/5/6';
 SELECT told(ask(2, 10));
 SELECT closed_until, guarded_until FROM state;
-SELECT snowflake_nodes_open(t(11), '7001/00000004/5/8', t(6), false), loses_nothing FROM snowflake_node_place;
+SELECT snowflake_registry_open(t(11), '7001/00000004/5/8', t(6), false), loses_nothing FROM snowflake_registry_place;
 UPDATE world SET place = '7001/00000005/5/8';
 SELECT told(ask(2, 12));
 SELECT closed_until, guarded_until FROM state;
 -- stated of a registry that is new
-TRUNCATE snowflake_node_place, snowflake_node_lease;
-SELECT snowflake_nodes_open(t(0), '7000/00000001/5/6', t(0), true);
-SELECT loses_nothing, closed_until, guarded_until FROM snowflake_node_place;
+UPDATE world SET place = '7000/00000001/5/6', started = 0;
+SELECT anew();
+SELECT snowflake_registry_open(t(0), '7000/00000001/5/6', t(0), true);
+SELECT loses_nothing, closed_until, guarded_until FROM snowflake_registry_place;
 
 --
--- A mere renewal is the same as by all of what there is: the same answer, the same
--- rows.  In all kinds of states, by all kinds of requests, most of which have
--- something that is not as usual.
+-- What was given first is lost with the primary: the place shows it, which was noted
+-- when the registry was created
 --
-CREATE FUNCTION one_of(usual anycompatible, VARIADIC others anycompatiblearray) RETURNS anycompatible
-LANGUAGE plpgsql AS $$ BEGIN RETURN CASE WHEN random() < 0.9 THEN usual ELSE others[1 + floor(random() * cardinality(others))] END; END $$;
--- The state at 100, when it is asked.
-CREATE PROCEDURE mix() LANGUAGE sql AS $$
-    DELETE FROM nodes.snowflake_node_place;
-    DELETE FROM nodes.snowflake_node_lease;
-    INSERT INTO nodes.snowflake_node_place (place, closed_until, changes, started_at, guarded_from, guarded_until, is_proved, loses_nothing)
-    VALUES (nodes.one_of('7000/00000001/5/6', 'another', '7001/00000001/5/6', '7000/00000002/5/6'),
-            nodes.one_of(CASE WHEN random() < 0.5 THEN '-infinity' ELSE nodes.t(95) END, nodes.t(50), nodes.t(100), nodes.t(100.000001), nodes.t(100.000001), nodes.t(150)),
-            5, nodes.one_of(nodes.t(0), nodes.t(-1), nodes.t(1)), nodes.one_of('-infinity', nodes.t(0)),
-            nodes.one_of('-infinity', nodes.t(99), nodes.t(100), nodes.t(101)), random() < 0.5, random() < 0.5);
-    INSERT INTO nodes.snowflake_node_lease
-    SELECT node, CASE WHEN node < 9 THEN lpad(node::text, 32, '0')::uuid END, 'machine ' || node, 'server', 5432, NULL, 1,
-        nodes.one_of('layout A', 'layout B'), nodes.t(0), nodes.one_of(nodes.t(90), nodes.t(49)),
-        nodes.one_of(nodes.t(150), nodes.t(100), nodes.t(99.999999), nodes.t(40), nodes.t(400)), '1 min', 17,
-        (extract(epoch FROM nodes.one_of(nodes.t(160), nodes.t(60), nodes.t(410))) * 1000000)::bigint, node * interval '1 s',
-        nodes.one_of(7, 1, 9223372036854775806, 9223372036854775807), 3, nodes.one_of(nodes.t(0), nodes.t(-1))
-    FROM unnest('{1,2,9}'::integer[]) AS node $$;
-CREATE FUNCTION any_request() RETURNS snowflake_node_request LANGUAGE sql AS $$
-    SELECT ROW(nodes.one_of(lpad('1', 32, '0'), lpad('2', 32, '0'), lpad('3', 32, '0'), NULL)::uuid, nodes.one_of(1, 0, 2, NULL),
-        nodes.one_of(NULL, lpad('1', 32, '0'))::uuid, nodes.one_of(CASE WHEN random() < 0.5 THEN '50 s' END, '0')::interval,
-        nodes.one_of('machine 1', 'machine 4', '', NULL), nodes.one_of(3, 1, 0, -1, 2147483647, NULL),
-        nodes.one_of('1 min', '10 s', '9.999999 s', '1 day', '25 hours', '-1 min', '170000000 years', NULL)::interval,
-        nodes.one_of((extract(epoch FROM nodes.t(160)) * 1000000)::bigint, (extract(epoch FROM nodes.t(1000)) * 1000000)::bigint, 0, -1, 9223372036854775807, NULL),
-        nodes.one_of(nodes.t(100), nodes.t(99), nodes.t(111), '3001-01-01 00:00:00+00', 'infinity', '-infinity', NULL),
-        nodes.one_of(NULL, '1 s', '-1 s', '1001 years', '-1001 years')::interval, nodes.one_of('layout A', 'layout B', NULL),
-        nodes.one_of('server1', NULL), nodes.one_of(5433, NULL), nodes.one_of(2, NULL),
-        nodes.one_of(5, 4, 6, -1, NULL), nodes.one_of(7, 0, 1, 2, 8, -1, 9223372036854775807, NULL),
-        nodes.one_of(false, true, true, NULL))::nodes.snowflake_node_request $$;
--- What it is told, and what is there after it; or how it fails.
-CREATE FUNCTION outcome(ask snowflake_node_request, in_full boolean) RETURNS text[]
-LANGUAGE plpgsql AS $$
-DECLARE
-    a nodes.snowflake_node_answer;
-    outcome text[];
-BEGIN
-    IF in_full THEN
-        a := nodes.snowflake_nodes_serve(nodes.t(100), '7000/00000001/5/6', nodes.t(0), ask);
-    ELSE
-        a := nodes.lease(nodes.t(100), '7000/00000001/5/6', nodes.t(0), ask.token, ask.held, ask.held_token, ask.remaining,
-            ask.instance, ask.max_node, ask.lease_ttl, ask.mark, ask.clock, ask.clock_offset, ask.layout, ask.host, ask.port,
-            ask.system_identifier, ask.seen, ask.renewals, ask.wants_peers);
-    END IF;
-    outcome := ARRAY[a::text, (SELECT p::text FROM nodes.snowflake_node_place AS p)]
-               || ARRAY(SELECT l::text FROM nodes.snowflake_node_lease AS l ORDER BY l.node);
-    RAISE transaction_rollback;
-EXCEPTION
-    WHEN transaction_rollback THEN RETURN outcome;
-    WHEN others THEN RETURN ARRAY[SQLERRM];
-END $$;
-CREATE TABLE trial (place text, leases text, ask text, renewed boolean, outcome text[], in_full text[]);
-DO $$
-DECLARE
-    ask nodes.snowflake_node_request;
-    outcome text[];
-    before bigint;
-BEGIN
-    PERFORM setseed(0.5);
-    FOR i IN 1 .. 1000 LOOP
-        CALL nodes.mix();
-        ask := nodes.any_request();
-        before := (SELECT last_value FROM nodes.served);
-        outcome := nodes.outcome(ask, false);
-        INSERT INTO nodes.trial
-        VALUES ((SELECT p::text FROM nodes.snowflake_node_place AS p),
-                (SELECT string_agg(l::text, '; ' ORDER BY l.node) FROM nodes.snowflake_node_lease AS l),
-                ask::text, before = (SELECT last_value FROM nodes.served), outcome, nodes.outcome(ask, true));
-    END LOOP;
-END $$;
-SELECT place, leases, ask, renewed, outcome, in_full FROM trial WHERE outcome <> in_full LIMIT 5;
-SELECT count(*) FILTER (WHERE renewed) > 200 AS many_are_renewed, count(*) FILTER (WHERE NOT renewed) > 200 AS many_are_not,
-       count(*) FILTER (WHERE cardinality(outcome) = 1) AS failed
-FROM trial;
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
+UPDATE world SET place = '7000/00000002/5/6', started = 50;
+SELECT told(ask(2, 51));
+SELECT told(ask(1, 52, seen => 1, renewals => 1, held => 0, remaining => 20));
+SELECT told(ask(2, 3651));
+
+-- for as long as any lease may be that nothing is known of, and a stranger cannot make
+-- that shorter
+SELECT anew();
+UPDATE world SET place = '7000/00000003/5/6';
+SELECT count(*) FROM world, snowflake_segments_serve(t(0), place, t(started), ROW(1, '{}', '{}', '{}', '{}', '1 us', NULL, NULL, NULL)::snowflake_segment_request);
+SELECT told(ask(2, 1));
+SELECT closed_until FROM state;
+
+--
+-- How long it closes: for the longest of what ran at the end of the record, which is
+-- not what a server that is gone had, and never for more than the longest lease
+--
+UPDATE world SET place = '7000/00000001/5/6', started = 0;
+SELECT anew();
+SELECT told(ask(1, 0, lease_ttl => 3600));
+SELECT told(ask(2, 0));
+SELECT told(ask(2, 3601));
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT told(ask(2, 3602));
+SELECT s(closed_until) - 3602 AS closed_for FROM snowflake_registry_place;
+-- the record is an old one: what ran at its end does now
+UPDATE world SET place = '7000/00000001/5/6';
+SELECT anew();
+SELECT told(ask(1, 0, lease_ttl => 600));
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT told(ask(2, 700000));
+SELECT s(closed_until) - 700000 AS closed_for FROM snowflake_registry_place;
+-- or of a clock that was ahead
+UPDATE world SET place = '7000/00000001/5/6';
+SELECT anew();
+SELECT told(ask(1, 100000, lease_ttl => 600)), told(ask(2, 100000.5));
+UPDATE snowflake_node_lease SET renewed_at = t(200000), expires_at = t(200060) WHERE node = 1;
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT told(ask(3, 100002));
+SELECT s(closed_until) - 100002 AS closed_for FROM snowflake_registry_place;
+-- a stranger
+SELECT anew();
+SELECT told(ask(9, 0, seen => 1000, lease_ttl => 86400));
+SELECT closed_until, changes FROM state;
+SELECT told(ask(9, 1, seen => 2000, lease_ttl => 86400));
+SELECT closed_until, changes FROM state;
+-- repaired
+SELECT snowflake_registry_open(t(2), '7000/00000002/5/6', t(0), NULL);
+SELECT told(ask(1, 3, seen => 2001));
+SELECT (ask(2, 3, lease_ttl => 86400)).lease_ttl;
+UPDATE snowflake_registry_place SET longest_lease = '10 s';
+SELECT told(ask(3, 3)), (ask(3, 3)).lease_ttl;
+
+--
+-- A server that still has a number that is not on record, and too late a time: the
+-- number is not another's before that time
+--
+UPDATE world SET place = '7000/00000001/5/6';
+SELECT anew();
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT told(ask(1, 1, held => 0, remaining => 0, ahead => 3600, seen => 1, renewals => 1));
+SELECT count(*) FROM snowflake_node_lease;
+SELECT told(ask(1, 1, held => 0, remaining => 30, ahead => 3600, seen => 1, renewals => 1));
+SELECT node, s(expires_at) AS expires, s(mark) AS mark, renewals FROM snowflake_node_lease;
+SELECT told(ask(2, 3602));
+SELECT told(ask(3, 3602, ahead => 60, lease_ttl => 10, mark => 3612, max_node => 0));
+SELECT told(ask(3, 3602, max_node => 0));
+-- likewise with another layout
+SELECT anew();
+SELECT told(ask(1, 1));
+UPDATE snowflake_node_lease SET layout = 'layout B';
+UPDATE world SET place = '7000/00000003/5/6';
+SELECT told(ask(2, 2, held => 1, remaining => 30));
+SELECT node, layout, s(mark) AS mark FROM snowflake_node_lease ORDER BY node;
+
+--
+-- Clocks of those that have renewed lately
+--
+SELECT anew();
+SELECT told(ask(1, 0, ahead => 9)), told(ask(2, 0));
+SELECT peers, peers_offset FROM ask(3, 29.999, wants_peers => true);
+SELECT peers, peers_offset FROM ask(2, 30, wants_peers => true);
+SELECT peers, peers_offset FROM ask(2, 30.000001, wants_peers => true);
+
+--
+-- Numbers that servers are configured with
+--
+UPDATE world SET place = '7000/00000001/5/6', started = 0;
+SELECT anew();
+SELECT told(ask(1, 0, number => 2));
+SELECT node, s(expires_at) AS expires, expires_at FROM snowflake_node_lease;
+-- its own, also years later, and as another instance
+SELECT told(ask(1, 100000000, number => 2));
+SELECT told(ask(1, 100000001, number => 2, machine => 5));
+-- nobody else's, who is told whose it is, as the holder is told who asks
+SELECT told(ask(2, 100000002, number => 2));
+SELECT a.refusal_detail, a.refusal_hint FROM ask(2, 100000002, number => 2) AS a \gx
+SELECT warning FROM ask(1, 100000061.999999, number => 2, machine => 5);
+SELECT warning FROM ask(1, 100000062.000001, number => 2, machine => 5);
+SELECT told(ask(2, 100000063, number => 2, held => 2, remaining => 60));
+SELECT told(ask(3, 100000063, held => 2, remaining => 60));
+SELECT told(ask(4, 100000063)), told(ask(5, 100000063)), told(ask(6, 100000063));
+-- nor one that is leased, before it is free
+SELECT told(ask(2, 100000064, number => 1));
+SELECT warning FROM ask(4, 100000065);
+SELECT warning FROM ask(5, 100000065);
+SELECT told(ask(2, 100000200, number => 1));
+-- there is no such number
+SELECT told(ask(2, 100000200, number => 4)), (ask(2, 100000200, number => -1)).refusal_detail;
+-- another one of the same server; its token has one
+SELECT told(ask(1, 100000201, number => 0));
+-- released: another's once the time of its IDs is over, and not below that
+SELECT snowflake_nodes_release(t(100000202), 2, t(100000300));
+SELECT told(ask(7, 100000202, number => 2)), (ask(7, 100000202, number => 2)).refusal_detail;
+SELECT told(ask(7, 100000301, number => 2));
+SELECT told(ask(1, 100000302, number => 2));
+-- one that was stopped, but had not been seen for long; who releases it may know better
+BEGIN;
+SELECT snowflake_nodes_release(t(100009000), 2, 'infinity');
+SELECT s(mark) AS mark, expires_at = t(100009000) AS expired FROM snowflake_node_lease WHERE node = 2;
+ROLLBACK;
+BEGIN;
+SELECT snowflake_nodes_release(t(100009000), 2, t(100008000));
+SELECT s(mark) AS mark FROM snowflake_node_lease WHERE node = 2;
+ROLLBACK;
+BEGIN;
+SELECT snowflake_nodes_release(t(100009000), 2, '9999-01-01');
+SELECT mark FROM snowflake_node_lease WHERE node = 2;
+ROLLBACK;
+-- two servers with one token take turns
+SELECT warning FROM ask(7, 100000303, number => 2);
+SELECT warning FROM ask(7, 100000304, number => 2, machine => 6);
+SELECT warning FROM ask(7, 100000305, number => 2, machine => 7);
+SELECT warning FROM ask(7, 100000306, number => 2, machine => 6);
+SELECT warning FROM ask(7, 100000307, number => 2, machine => 8);
+SELECT warning FROM ask(7, 100000400, number => 2, machine => 8);
+-- closed: it has its own still, and an unknown one only if it was registered
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT told(ask(7, 100000401, number => 2, machine => 8, held => 2, remaining => 60));
+DELETE FROM snowflake_node_lease WHERE node = 2;
+SELECT told(ask(7, 100000402, number => 2));
+SELECT told(ask(7, 100000402, number => 2, held => 2, remaining => 60));
+-- all with another layout, one after the other
+UPDATE snowflake_node_lease SET layout = 'layout B', renewed_at = t(100000300), expires_at = least(expires_at, t(100000360)) WHERE node <> 2;
+UPDATE snowflake_node_lease SET expires_at = 'infinity' WHERE node = 0;
+SELECT told(ask(7, 100000403, number => 2, held => 2, remaining => 60));
+UPDATE snowflake_node_lease SET layout = 'layout B' WHERE node = 2;
+SELECT told(ask(7, 100000403, number => 2, held => 2, remaining => 60));
+UPDATE snowflake_node_lease SET layout = 'layout B', renewed_at = t(100000400) WHERE node = 2;
+UPDATE snowflake_node_lease SET renewed_at = t(100000344) WHERE node = 0;
+SELECT told(ask(7, 100000404, number => 2, held => 2, remaining => 60));
+UPDATE snowflake_node_lease SET renewed_at = t(100000343.999999) WHERE node = 0;
+SELECT told(ask(7, 100000404, number => 2, held => 2, remaining => 60));
+-- it leases one again
+SELECT told(ask(7, 100000403, held => 2, remaining => 60));
+SELECT s(expires_at) AS expires FROM snowflake_node_lease WHERE node = 2;
+-- one that is away does not keep a guard for more than a lease
+UPDATE world SET started = 100001000, place = '7000/00000001/5/6';
+SELECT anew();
+SELECT told(ask(1, 100001000, number => 0)), told(ask(2, 100001000)), told(ask(3, 100001070, number => 2));
+UPDATE world SET started = 100001061;
+SELECT told(ask(3, 100001071, number => 2, seen => 3, renewals => 1, held => 2, remaining => 60));
+SELECT told(ask(4, 100001072, number => 3));
+SELECT guarded_until FROM state;
+
+--
+-- Nothing to a version that it does not know, and nothing in a home database
+--
+SELECT message, hint FROM error_of($$SELECT snowflake_nodes_serve(t(0), 'here', t(0), ROW(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::snowflake_node_request)$$) \gx
+BEGIN;
+CREATE EXTENSION snowflake_home;
+SELECT regexp_replace(message, '".*"', '"HERE"') AS message, hint FROM error_of('SELECT ask(1, 0)') \gx
+SELECT message FROM error_of($$SELECT snowflake_take_segments(1, '{}', '{}', '{}', '{}', '1 us')$$);
+SELECT count(*) FROM snowflake_take_segments(1, '{a}', '{NULL}', '{0}', '{1}', '0');
+ROLLBACK;
 
 --
 -- Counts
 --
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 SELECT * FROM snowflake_node_counts;
 BEGIN;
 INSERT INTO snowflake_node_lease
-SELECT n, gen_random_uuid(), n, 'server' || n, 5432, NULL, n, 'layout A', now(), now() + n * interval '1 s', now() + more, '1 min', 0,
+SELECT n, gen_random_uuid(), n, NULL, 'server' || n, 5432, NULL, n, 'layout A', now(), now() + n * interval '1 s', now() + more, '1 min', 0,
        (extract(epoch FROM now() + more + over) * 1000000)::bigint, '0', 1, CASE n WHEN 5 THEN 31 ELSE 7 END, now()
 FROM (VALUES (0, interval '1 hour', interval '10 s'), (1, '2 hours', '0'), (2, '-1 hour', '30 min'), (3, '-1 hour', '90 min'), (5, '3 hours', '0'), (40, '10 minutes', '0'))
      AS l (n, more, over);
 UPDATE snowflake_node_lease SET renewed_at = now() WHERE node = 40;
-SELECT total, live, expired, free, next_free_at = now() + '30 min' AS next_free_at, closed_until FROM snowflake_node_counts;
+SELECT total, live, expired, free, next_free_at = now() + '30 min' AS next_free_at FROM snowflake_node_counts;
 SAVEPOINT s;
 SELECT snowflake_release_node(0, '-infinity');
 SELECT total, live, expired, free FROM snowflake_node_counts;
 ROLLBACK TO s;
-INSERT INTO snowflake_node_place (place, closed_until, guarded_until) VALUES ('here', now() + interval '1 hour', now() + interval '2 hours');
-SELECT closed_until = now() + interval '2 hours' AS guarded FROM snowflake_node_counts, (SELECT guarded_until FROM snowflake_node_place) AS p;
-UPDATE snowflake_node_place SET guarded_until = now() - interval '1 hour';
-SELECT closed_until = now() + interval '1 hour' AS closed FROM snowflake_node_counts;
-UPDATE snowflake_node_place SET closed_until = now() - interval '2 hours';
-SELECT closed_until FROM snowflake_node_counts;
+-- one row, until when and why it is not open
+SELECT state, until, reason, place, changes, longest_lease, loses_nothing FROM snowflake_registry;
+UPDATE snowflake_registry_place SET closed_until = now() + interval '1 hour', guarded_until = now() + interval '2 hours';
+SELECT state, until - now() AS until, reason FROM snowflake_registry;
+UPDATE snowflake_registry_place SET closed_until = now() - interval '1 hour';
+SELECT state, until - now() AS until, reason FROM snowflake_registry;
+UPDATE snowflake_registry_place SET guarded_until = now() - interval '2 hours';
+SELECT state, until, reason FROM snowflake_registry;
 DELETE FROM snowflake_node_lease WHERE node IN (2, 3);
 UPDATE snowflake_node_lease SET expires_at = now() - interval '1 s', mark = 0;
 SELECT total, live, expired, free, next_free_at FROM snowflake_node_counts;

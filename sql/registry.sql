@@ -11,7 +11,7 @@ SELECT current_database() AS here \gset
 GRANT CREATE ON DATABASE :here TO regress_snowflake_owner;
 SET ROLE regress_snowflake_owner;
 CREATE SCHEMA registry;
-CREATE EXTENSION snowflake_nodes SCHEMA registry;
+CREATE EXTENSION snowflake_registry SCHEMA registry;
 GRANT USAGE ON SCHEMA registry TO regress_snowflake_server, regress_snowflake_operator;
 GRANT EXECUTE ON FUNCTION registry.snowflake_lease_node TO regress_snowflake_server;
 GRANT EXECUTE ON FUNCTION registry.snowflake_release_node TO regress_snowflake_operator;
@@ -25,27 +25,27 @@ SELECT pg_describe_object(classid, objid, objsubid) AS object,
         FROM pg_proc WHERE oid = objid) AS labels
 FROM pg_depend
 WHERE refclassid = 'pg_extension'::regclass
-  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_nodes')
+  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry')
   AND deptype = 'e' AND classid <> 'pg_type'::regclass
 ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 SELECT DISTINCT relowner::regrole FROM pg_class WHERE relnamespace = 'registry'::regnamespace;
 -- as does each column of the view
 SELECT count(*) FILTER (WHERE col_description(attrelid, attnum) IS NULL) AS without_comment
-FROM pg_attribute WHERE attrelid = 'snowflake_nodes'::regclass AND attnum > 0;
+FROM pg_attribute WHERE attrelid IN ('snowflake_nodes'::regclass, 'snowflake_node_counts'::regclass, 'snowflake_registry'::regclass) AND attnum > 0;
 
 -- As a server asks.  Tokens are made of one digit, and the mark is the clock
 -- plus the lease.
 CREATE FUNCTION ask(token integer, held integer DEFAULT NULL, held_token integer DEFAULT NULL,
                     max_node integer DEFAULT 3, lease_ttl interval DEFAULT '10 min',
                     ahead interval DEFAULT '0', layout text DEFAULT 'layout A',
-                    instance text DEFAULT NULL, remaining interval DEFAULT NULL, OUT node integer, OUT floor bigint, OUT granted bigint,
-                    OUT registry_clock timestamptz, OUT peers integer, OUT peers_offset interval, OUT timeline text,
-                    OUT changes bigint, OUT renewals bigint, OUT free integer,
+                    instance text DEFAULT NULL, remaining interval DEFAULT NULL, OUT protocol integer, OUT node integer, OUT floor bigint, OUT granted bigint,
+                    OUT granted_ttl interval, OUT registry_clock timestamptz, OUT peers integer, OUT peers_offset interval, OUT timeline text,
+                    OUT changes bigint, OUT renewals bigint, OUT free integer, OUT warning text,
                     OUT refusal text, OUT refusal_passes boolean, OUT refusal_detail text, OUT refusal_hint text)
 BEGIN ATOMIC
     SELECT a.*
     FROM (SELECT clock_timestamp() + ahead AS clock) AS c, snowflake_lease_node(
-        token => repeat(ask.token::text, 32)::uuid, held => held, held_token => repeat(ask.held_token::text, 32)::uuid,
+        protocol => 1, number => NULL, token => repeat(ask.token::text, 32)::uuid, held => held, held_token => repeat(ask.held_token::text, 32)::uuid,
         remaining => remaining, instance => coalesce(ask.instance, 'instance ' || ask.token), max_node => max_node,
         lease_ttl => ask.lease_ttl, mark => (extract(epoch FROM c.clock + ask.lease_ttl) * 1000000)::bigint,
         clock => c.clock, clock_offset => NULL, layout => ask.layout,
@@ -55,6 +55,14 @@ END;
 -- times as they come to be here are not for comparing
 CREATE FUNCTION seen(text) RETURNS text
 RETURN regexp_replace($1, '20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC', 'TIME', 'g');
+
+-- A registry that is new.
+CREATE FUNCTION anew() RETURNS void LANGUAGE sql
+BEGIN ATOMIC
+    DELETE FROM snowflake_node_lease;
+    DELETE FROM snowflake_registry_place;
+    INSERT INTO snowflake_registry_place (place, started_at) VALUES (snowflake_registry_here(), pg_postmaster_start_time());
+END;
 
 --
 -- Claiming and renewing
@@ -145,7 +153,7 @@ SELECT node, refusal FROM ask(7, held => 0);
 SELECT age(0, '11 min');
 SELECT mark AS floor FROM snowflake_node_lease WHERE node = 0 \gset
 SELECT node, floor = :floor AS floor, granted = :floor AS granted
-FROM snowflake_lease_node(repeat('8', 32)::uuid, NULL, NULL, NULL, '', 3, '10 min', 1, now(), NULL, 'layout A', NULL, NULL, NULL, NULL, NULL, NULL);
+FROM snowflake_lease_node(1, repeat('8', 32)::uuid, NULL, NULL, NULL, NULL, '', 3, '10 min', 1, now(), NULL, 'layout A', NULL, NULL, NULL, NULL, NULL, NULL);
 -- the clock of the claimant has to be past the mark as well
 SELECT age(2, '601 s');
 SELECT node, refusal FROM ask(2, ahead => '-5 min');
@@ -161,7 +169,7 @@ SELECT node, expires_at > now() + '59 min' AS expires FROM snowflake_nodes WHERE
 --
 TRUNCATE snowflake_node_lease;
 INSERT INTO snowflake_node_lease
-SELECT n, gen_random_uuid(), n, 'server' || n, 5432, NULL, n, 'layout A', now(), now(), now() + '1 min', '1 min', 0, 0, '0', 1, 1023, pg_postmaster_start_time()
+SELECT n, gen_random_uuid(), n, NULL, 'server' || n, 5432, NULL, n, 'layout A', now(), now(), now() + '1 min', '1 min', 0, 0, '0', 1, 1023, pg_postmaster_start_time()
 FROM generate_series(0, 1023) AS n WHERE n <> 700;
 SELECT node, floor FROM ask(1, max_node => 1023);
 SELECT refusal, seen(refusal_detail) AS refusal_detail FROM ask(2, max_node => 1023) \gx (format=unaligned)
@@ -196,10 +204,10 @@ SELECT node FROM ask(1);
 SELECT node FROM ask(2);
 SELECT node FROM ask(3);
 SELECT age(2, '11 min');
-SELECT count(*), max(closed_until) FROM snowflake_node_place;
-UPDATE snowflake_node_place SET place = 'another';
+SELECT count(*), max(closed_until) FROM snowflake_registry_place;
+UPDATE snowflake_registry_place SET place = 'another';
 SELECT node, seen(refusal) AS refusal, refusal_detail, refusal_hint FROM ask(4) \gx
-SELECT closed_until - now() BETWEEN '9 min' AND '10 min' AS for_the_longest_lease FROM snowflake_node_place;
+SELECT closed_until - now() BETWEEN '9 min' AND '10 min' AS for_the_longest_lease FROM snowflake_registry_place;
 -- a lease that has not run out goes on
 SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0, remaining => '1 us');
 SELECT node, seen(refusal) AS refusal FROM ask(5, held => 0, remaining => '1 s', held_token => 1, instance => 'instance 1');
@@ -222,42 +230,42 @@ SELECT node, seen(refusal) AS refusal FROM ask(8, held => 4, remaining => '1 s')
 SELECT node, seen(refusal) AS refusal FROM ask(8, held => -1, remaining => '1 s');
 SELECT node, host, state FROM snowflake_nodes ORDER BY node;
 -- it does not begin anew with each call
-SELECT closed_until AS until FROM snowflake_node_place \gset
+SELECT closed_until AS until FROM snowflake_registry_place \gset
 SELECT node FROM ask(1, held => NULL, lease_ttl => '1 hour');
-SELECT closed_until = :'until' AS until FROM snowflake_node_place;
+SELECT closed_until = :'until' AS until FROM snowflake_registry_place;
 -- then, new numbers are given above what lost claims may have issued
-UPDATE snowflake_node_place SET closed_until = now();
-SELECT (extract(epoch FROM closed_until + '10 s') * 1000000)::bigint AS floor FROM snowflake_node_place \gset
+UPDATE snowflake_registry_place SET closed_until = now();
+SELECT (extract(epoch FROM closed_until + '10 s') * 1000000)::bigint AS floor FROM snowflake_registry_place \gset
 SELECT node, floor = :floor AS floor FROM ask(9, max_node => 9);
 SELECT age(3, '11 min');
 SELECT node, floor = :floor AS floor FROM ask(8, max_node => 9);
 SELECT node, refusal FROM ask(2);
 -- a longer lease, of any server; and no less than before
-UPDATE snowflake_node_place SET place = 'another', closed_until = now();
+UPDATE snowflake_registry_place SET place = 'another', closed_until = now(), longest_lease = '1 day';
 SELECT node FROM ask(1, lease_ttl => '2 hours');
-SELECT closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller FROM snowflake_node_place;
-UPDATE snowflake_node_place SET place = 'another', closed_until = now() + '3 hours';
+SELECT closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller FROM snowflake_registry_place;
+UPDATE snowflake_registry_place SET place = 'another', closed_until = now() + '3 hours';
 SELECT node FROM ask(1);
-SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_node_place;
+SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_registry_place;
 -- also without a lease, and with leases but without a place
 TRUNCATE snowflake_node_lease;
-UPDATE snowflake_node_place SET place = 'another', closed_until = '-infinity';
+UPDATE snowflake_registry_place SET place = 'another', closed_until = '-infinity';
 SELECT node, seen(refusal) AS refusal FROM ask(1);
-UPDATE snowflake_node_place SET closed_until = '-infinity';
+UPDATE snowflake_registry_place SET closed_until = '-infinity';
 SELECT node FROM ask(1);
-DELETE FROM snowflake_node_place;
+DELETE FROM snowflake_registry_place;
 SELECT node, seen(refusal) AS refusal FROM ask(2);
 SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0, remaining => '1 s');
 -- as a whole it is new only where both are empty
-TRUNCATE snowflake_node_place, snowflake_node_lease;
+SELECT anew();
 SELECT node, floor FROM ask(2);
-SELECT closed_until FROM snowflake_node_place;
+SELECT closed_until FROM snowflake_registry_place;
 
 --
 -- Bad arguments
 --
 PREPARE bad(uuid, text, integer, interval, bigint, timestamptz, interval, text) AS
-SELECT node, refusal, refusal_detail FROM snowflake_lease_node($1, NULL, NULL, NULL, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL, NULL);
+SELECT node, refusal, refusal_detail FROM snowflake_lease_node(1, $1, NULL, NULL, NULL, NULL, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL, NULL);
 \set one '''11111111-1111-1111-1111-111111111111'''
 EXECUTE bad(NULL, 'i', 3, '10 min', 1, now(), NULL, 'l');
 EXECUTE bad(:one, NULL, 3, '10 min', 1, now(), NULL, 'l');
@@ -272,6 +280,7 @@ EXECUTE bad(:one, 'i', 3, '1 day 00:00:00.000001', 1, now(), NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '-10 min', 1, now(), NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '170000000 years', 1, now(), NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '10 min', -1, now(), NULL, 'l');
+EXECUTE bad(:one, 'i', 3, '10 min', 32503680000000001, now(), NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '10 min', 1, 'infinity', NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '10 min', 1, '-infinity', NULL, 'l');
 EXECUTE bad(:one, 'i', 3, '10 min', 1, '1969-12-31 23:59:59+00', NULL, 'l');
@@ -337,23 +346,24 @@ RESET synchronous_commit;
 \set VERBOSITY terse
 SET ROLE regress_snowflake_server;
 SELECT node, refusal FROM snowflake_lease_node(
-    'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, 'i', 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
+    1, 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, NULL, 'i', 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
 SELECT snowflake_release_node(0);
 SELECT * FROM snowflake_node_lease;
 SELECT token FROM snowflake_node_lease;
-SELECT * FROM snowflake_node_place;
+SELECT * FROM snowflake_registry_place;
 SELECT * FROM snowflake_nodes;
-SELECT snowflake_nodes_fault(NULL);
+SELECT snowflake_nodes_fault(NULL, NULL, NULL);
 SELECT * FROM snowflake_node_counts;
-SELECT snowflake_nodes_here();
-SELECT snowflake_open_nodes();
+SELECT * FROM snowflake_registry;
+SELECT snowflake_registry_here();
+SELECT snowflake_open_registry();
 DELETE FROM snowflake_node_lease;
 SET ROLE regress_snowflake_operator;
 SELECT node, host, state FROM snowflake_nodes WHERE host = 'h';
 SELECT snowflake_release_node(3);
-SELECT snowflake_lease_node(NULL, NULL, NULL, NULL, NULL, 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
+SELECT snowflake_lease_node(1, NULL, NULL, NULL, NULL, NULL, NULL, 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
 SELECT token FROM snowflake_node_lease;
-SELECT * FROM snowflake_node_place;
+SELECT * FROM snowflake_registry_place;
 RESET ROLE;
 \set VERBOSITY default
 
@@ -362,32 +372,32 @@ RESET ROLE;
 -- cannot be changed.
 --
 CREATE SCHEMA elsewhere;
-ALTER EXTENSION snowflake_nodes SET SCHEMA elsewhere;
+ALTER EXTENSION snowflake_registry SET SCHEMA elsewhere;
 SET client_min_messages = warning;
-DROP EXTENSION snowflake_nodes CASCADE;
+DROP EXTENSION snowflake_registry CASCADE;
 RESET client_min_messages;
-CREATE EXTENSION snowflake_nodes SCHEMA elsewhere;
+CREATE EXTENSION snowflake_registry SCHEMA elsewhere;
 GRANT EXECUTE ON FUNCTION elsewhere.snowflake_lease_node TO regress_snowflake_server;
 GRANT USAGE ON SCHEMA elsewhere TO regress_snowflake_server;
 CREATE SCHEMA hostile;
 GRANT USAGE, CREATE ON SCHEMA hostile TO regress_snowflake_server;
 SET ROLE regress_snowflake_server;
 CREATE TABLE hostile.snowflake_node_lease (LIKE pg_class);
-CREATE TABLE hostile.snowflake_node_place (place text);
+CREATE TABLE hostile.snowflake_registry_place (place text);
 CREATE FUNCTION hostile.format(text, VARIADIC text[]) RETURNS text RETURN 'hostile';
 CREATE FUNCTION hostile.statement_timestamp() RETURNS timestamptz RETURN '2000-01-01 00:00:00+00'::timestamptz;
 CREATE FUNCTION hostile.lt(timestamptz, timestamptz) RETURNS boolean RETURN true;
 CREATE OPERATOR hostile.< (LEFTARG = timestamptz, RIGHTARG = timestamptz, FUNCTION = hostile.lt);
 SET search_path = hostile, pg_catalog;
 SELECT node FROM elsewhere.snowflake_lease_node(
-    'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, 'i', 0, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
+    1, 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', NULL, NULL, NULL, NULL, 'i', 0, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
 SELECT node, refusal, refusal_detail LIKE 'The holders are h:1 (node 0, last seen 20%' AS refusal_detail
 FROM elsewhere.snowflake_lease_node(
-    'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb', NULL, NULL, NULL, 'i', 0, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
+    1, 'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb', NULL, NULL, NULL, NULL, 'i', 0, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL);
 RESET ROLE;
 SET search_path = registry, public;
 SELECT count(*) FROM elsewhere.snowflake_nodes;
-SELECT count(*) FROM elsewhere.snowflake_node_place WHERE closed_until > now();
+SELECT count(*) FROM elsewhere.snowflake_registry_place WHERE closed_until > now();
 
 SET client_min_messages = warning;
 DROP SCHEMA registry, elsewhere, hostile CASCADE;

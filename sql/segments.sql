@@ -43,14 +43,14 @@ SELECT hint FROM error_of($$SELECT snowflake_segment_nextval('order')$$) \gx
 --
 SELECT snowflake_segment_create('order', 10001, 2000, description => 'numbers of orders');
 \c :home
-SELECT tag, max_id, step, delta, remainder, max_value, description, fetches, fetched_at FROM snowflake_segments.snowflake_segment_tag;
+SELECT tag, max_id, step, delta, remainder, max_value, description, fetches, fetched_at FROM snowflake_registry.snowflake_segment_tag;
 \c :here
 SELECT snowflake_segment_nextval('order');
 SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments';
 DROP SUBSCRIPTION elsewhere;
 SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments';
 \c :home
-SELECT max_id, fetches, fetched_at > created_at AS fetched FROM snowflake_segments.snowflake_segment_tag;
+SELECT max_id, fetches, fetched_at > created_at AS fetched FROM snowflake_registry.snowflake_segment_tag;
 \c :here
 SELECT snowflake_segment_nextval('order');
 SELECT count(*), min(n), max(n) FROM snowflake_segment_nextval('order', 197) AS n;
@@ -63,7 +63,7 @@ SELECT snowflake_segment_nextval('order');
 CALL wait_until($$next_first IS NOT NULL FROM pg_stat_snowflake_segments$$);
 SELECT step, first, last, used, unused, next_first, next_last, issued, fetches FROM pg_stat_snowflake_segments;
 \c :home
-SELECT max_id, fetches FROM snowflake_segments.snowflake_segment_tag;
+SELECT max_id, fetches FROM snowflake_registry.snowflake_segment_tag;
 \c :here
 -- over the end of the first segment, with none left out
 SELECT count(*), count(DISTINCT n), min(n), max(n) FROM snowflake_segment_nextval('order', 1801) AS n;
@@ -186,7 +186,7 @@ SELECT n, tag, snowflake_segment_nextval(tag), snowflake_segment_nextval(tag) FR
 SELECT tag, first FROM tags JOIN pg_stat_snowflake_segments s USING (tag) WHERE first <> n * 100;
 SELECT string_agg(quote_literal(tag), ',' ORDER BY n) AS all_tags, count(*) FROM tags \gset
 \c :home
-SELECT count(*) = :count AS all_there FROM snowflake_segments.snowflake_segment_tag WHERE tag = description AND tag IN (:all_tags);
+SELECT count(*) = :count AS all_there FROM snowflake_registry.snowflake_segment_tag WHERE tag = description AND tag IN (:all_tags);
 \c :here
 SELECT * FROM error_of($$SELECT snowflake_segment_nextval('')$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_nextval(repeat('t', 64))$$) \gx
@@ -212,20 +212,20 @@ SELECT min_step, step, max_value FROM pg_stat_snowflake_segments WHERE tag = 'al
 SELECT snowflake_segment_alter('alter', max_value => 2000);
 SELECT min_step, step, max_value FROM pg_stat_snowflake_segments WHERE tag = 'alter';
 \c :home
-SELECT max_id, step, max_value, description FROM snowflake_segments.snowflake_segment_tag WHERE tag = 'alter';
+SELECT max_id, step, max_value, description FROM snowflake_registry.snowflake_segment_tag WHERE tag = 'alter';
 \c :here
 SELECT snowflake_segment_alter('alter', description => 'after');
 SELECT snowflake_segment_alter('alter', start => 1001);
 \c :home
-SELECT max_id, step, max_value, description FROM snowflake_segments.snowflake_segment_tag WHERE tag = 'alter';
+SELECT max_id, step, max_value, description FROM snowflake_registry.snowflake_segment_tag WHERE tag = 'alter';
 \c :here
 SELECT array(SELECT snowflake_segment_nextval('alter', 11));
 SELECT snowflake_segment_alter('alter', description => '');
 SELECT snowflake_segment_alter('bounds', step => 2147483647, max_value => 9223372036854775807, start => 9223372036854775807);
 SELECT snowflake_segment_nextval('bounds');
 \c :home
-SELECT tag, max_id, step, max_value, description FROM snowflake_segments.snowflake_segment_tag WHERE tag IN ('batch', 'bounds') AND description IS NOT NULL;
-SELECT description = '' AS empty FROM snowflake_segments.snowflake_segment_tag WHERE tag = 'alter';
+SELECT tag, max_id, step, max_value, description FROM snowflake_registry.snowflake_segment_tag WHERE tag IN ('batch', 'bounds') AND description IS NOT NULL;
+SELECT description = '' AS empty FROM snowflake_registry.snowflake_segment_tag WHERE tag = 'alter';
 \c :here
 -- wrong ones alter nothing
 SELECT snowflake_segment_create('as it is', start => 11, step => 10, delta => 2, remainder => 1, max_value => 1000, description => 'before');
@@ -241,7 +241,7 @@ FROM unnest(ARRAY[
      error_of('SELECT snowflake_segment_alter(' || arguments || ')') e
 ORDER BY n \gx
 \c :home
-SELECT max_id, step, max_value, description FROM snowflake_segments.snowflake_segment_tag WHERE tag = 'as it is';
+SELECT max_id, step, max_value, description FROM snowflake_registry.snowflake_segment_tag WHERE tag = 'as it is';
 \c :here
 
 --
@@ -370,7 +370,7 @@ RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_segment_create, snowflake_segment_alter, snowflake_segment_drop,
     snowflake_segment_nextval(text), snowflake_segment_nextval(text, integer) TO regress_snowflake_user;
 SET ROLE regress_snowflake_user;
-SELECT snowflake_segment_create('mine', description => $$'); DROP TABLE snowflake_segments.snowflake_segment_tag; --$$);
+SELECT snowflake_segment_create('mine', description => $$'); DROP TABLE snowflake_registry.snowflake_segment_tag; --$$);
 SELECT snowflake_segment_alter('mine', step => 5);
 SELECT snowflake_segment_nextval('mine');
 SELECT count(*) FROM snowflake_segment_nextval('mine', 2);
@@ -382,7 +382,7 @@ DROP ROLE regress_snowflake_user;
 -- whoever may dump the database can dump it
 \c :home
 SELECT e.extowner = 10 AS of_superuser, n.nspowner = 10 AS schema_of_superuser, n.nspname, has_schema_privilege(0, n.oid, 'usage') AS usage, has_schema_privilege(0, n.oid, 'create') AS create
-FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'snowflake_segments';
+FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'snowflake_registry';
 \c :here
 
 --
@@ -402,4 +402,4 @@ ALTER ROLE CURRENT_USER RESET snowflake.max_wait;
 DROP PROCEDURE wait_until(text);
 DROP TABLE tags;
 \c :home
-DROP SCHEMA snowflake_segments CASCADE;
+DROP SCHEMA snowflake_registry CASCADE;

@@ -8,7 +8,7 @@ SELECT current_database() AS here \gset
 GRANT CREATE ON DATABASE :here TO regress_snowflake_owner;
 SET ROLE regress_snowflake_owner;
 CREATE SCHEMA segments;
-CREATE EXTENSION snowflake_segments SCHEMA segments;
+CREATE EXTENSION snowflake_registry SCHEMA segments;
 GRANT USAGE ON SCHEMA segments TO regress_snowflake_server;
 GRANT EXECUTE ON FUNCTION segments.snowflake_take_segments TO regress_snowflake_server;
 RESET ROLE;
@@ -21,7 +21,7 @@ SELECT pg_describe_object(classid, objid, objsubid) AS object,
         FROM pg_proc WHERE oid = objid) AS labels
 FROM pg_depend
 WHERE refclassid = 'pg_extension'::regclass
-  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_segments')
+  AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'snowflake_registry')
   AND deptype = 'e' AND classid <> 'pg_type'::regclass
 ORDER BY pg_describe_object(classid, objid, objsubid) COLLATE "C";
 SELECT DISTINCT relowner::regrole FROM pg_class WHERE relnamespace = 'segments'::regnamespace;
@@ -31,7 +31,7 @@ FROM pg_attribute WHERE attrelid = 'snowflake_segments'::regclass AND attnum > 0
 -- dumps have all rows
 SELECT c.oid::regclass, c.condition
 FROM pg_extension, unnest(extconfig::oid[], extcondition) AS c (oid, condition)
-WHERE extname = 'snowflake_segments' ORDER BY c.oid;
+WHERE extname = 'snowflake_registry' ORDER BY c.oid;
 
 -- As a server asks for one tag.  One that gives "seen" knows the tag; which is
 -- of its current incarnation, unless it says which.  With a hold of 0 no other
@@ -43,7 +43,7 @@ RETURNS TABLE (first bigint, last bigint, max_id bigint, closed boolean)
 BEGIN ATOMIC
     SELECT t.first, t.last, t.max_id, t.closed_until IS NOT NULL
     FROM snowflake_take_segments(
-        ARRAY[ask.tag],
+        1, ARRAY[ask.tag],
         ARRAY[coalesce(ask.incarnation, (SELECT s.incarnation FROM snowflake_segment_tag AS s
                                          WHERE s.tag = ask.tag AND ask.seen IS NOT NULL))],
         ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.hold) AS t;
@@ -52,6 +52,8 @@ END;
 --
 -- Making, and taking segments
 --
+SELECT message, hint FROM error_of($$SELECT * FROM ask('nothing')$$) \gx
+CREATE EXTENSION snowflake_home;
 SELECT * FROM snowflake_create_tag('order', 10001, 2000, 1, 0, NULL, 'numbers of orders');
 -- once
 SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
@@ -60,7 +62,7 @@ SELECT tag, max_id, step, delta, remainder, max_value, used_fraction, fetches, f
 -- as Leaf has it
 SELECT asked, incarnation IS NOT NULL AS incarnation, first, last, step, delta, remainder, max_value, max_id, closed_until,
        is_guarded, place ~ '^\d+/[0-9A-F]{8}/\d+/\d+/\d+$' AS place, reports
-FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{2000}', '0') \gx
+FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{2000}', '0') \gx
 SELECT max_id, fetches, fetched_at >= created_at AS fetched_at FROM snowflake_segments;
 -- and the next one, whoever asks
 SELECT * FROM ask('order');
@@ -69,12 +71,12 @@ SELECT max_id, fetches FROM snowflake_segments;
 -- with numbers of another registry in between, as TinyID has it
 SELECT * FROM snowflake_create_tag('odd', 1, 10, 2, 1, 1000000, NULL);
 SELECT asked, first, last, step, delta, remainder, max_value, max_id
-FROM snowflake_take_segments('{odd}', '{NULL}', '{0}', '{1}', '0');
+FROM snowflake_take_segments(1, '{odd}', '{NULL}', '{0}', '{1}', '0');
 -- one row for each tag, in their order; none of one that is only reported, and none of one that there is not
 SELECT asked, incarnation IS NOT NULL AS incarnation, first, last, max_id
-FROM snowflake_take_segments('{order,nothing,odd,Order}', '{NULL,NULL,NULL,11111111-1111-1111-1111-111111111111}',
+FROM snowflake_take_segments(1, '{order,nothing,odd,Order}', '{NULL,NULL,NULL,11111111-1111-1111-1111-111111111111}',
                              '{0,0,0,7}', '{0,1,1,1}', '0');
-SELECT count(*) FROM snowflake_take_segments('{}', '{}', '{}', '{}', '0');
+SELECT count(*) FROM snowflake_take_segments(1, '{}', '{}', '{}', '{}', '0');
 
 -- lengths: at least the step, at most a million or the step
 SELECT * FROM snowflake_create_tag('length', 1, 100, 1, 0, NULL, NULL);
@@ -98,12 +100,12 @@ SELECT fetches, fetched_at = :'before' AS fetched_before FROM snowflake_segments
 SELECT * FROM ask('order', 1, seen => 20000);
 SELECT fetches, fetched_at > :'before' AS fetched FROM snowflake_segments WHERE tag = 'order';
 -- which no one knows who does not know the incarnation
-SELECT asked, first, last, max_id FROM snowflake_take_segments('{order}', '{NULL}', '{90000}', '{0}', '0');
+SELECT asked, first, last, max_id FROM snowflake_take_segments(1, '{order}', '{NULL}', '{90000}', '{0}', '0');
 
 -- a report that changes nothing writes nothing, and neither does one that is given nothing
 SELECT * FROM snowflake_create_tag('full', 10, 10, 1, 0, 9, NULL);
 BEGIN;
-SELECT asked, first, last, max_id FROM snowflake_take_segments('{order,odd,nothing,full}', '{NULL,NULL,NULL,NULL}', '{0,0,0,0}', '{0,NULL,1,1}', '0');
+SELECT asked, first, last, max_id FROM snowflake_take_segments(1, '{order,odd,nothing,full}', '{NULL,NULL,NULL,NULL}', '{0,0,0,0}', '{0,NULL,1,1}', '0');
 SELECT * FROM ask('order', 0, seen => 22000);
 SELECT * FROM ask('order', 1, seen => 1, incarnation => '11111111-1111-1111-1111-111111111111');
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
@@ -198,7 +200,7 @@ SELECT snowflake_drop_tag('order', false), snowflake_drop_tag('order', false),
        snowflake_drop_tag('nothing', false), snowflake_drop_tag(NULL, false);
 SELECT count(*) FROM snowflake_segments WHERE tag = 'order';
 SELECT asked, incarnation, first, last, step, delta, remainder, max_value, max_id
-FROM snowflake_take_segments('{order,order2}', ARRAY[:'old', NULL]::uuid[], '{16000,0}', '{1,1}', '0');
+FROM snowflake_take_segments(1, '{order,order2}', ARRAY[:'old', NULL]::uuid[], '{16000,0}', '{1,1}', '0');
 SELECT * FROM snowflake_alter_tag('order', 30000, NULL, NULL, NULL);
 -- goes on where it was
 SELECT * FROM snowflake_create_tag('order', 1, 10, 5, 4, 50000, 'again');
@@ -220,35 +222,36 @@ SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 -- Closed, as it came here from another place
 --
 -- (from now on, other servers are there)
+DROP EXTENSION snowflake_home;
 CREATE OR REPLACE FUNCTION ask(tag text, length bigint DEFAULT 1, seen bigint DEFAULT NULL, incarnation uuid DEFAULT NULL,
                     hold interval DEFAULT '1 min')
 RETURNS TABLE (first bigint, last bigint, max_id bigint, closed boolean)
 BEGIN ATOMIC
     SELECT t.first, t.last, t.max_id, t.closed_until IS NOT NULL
     FROM snowflake_take_segments(
-        ARRAY[ask.tag],
+        1, ARRAY[ask.tag],
         ARRAY[coalesce(ask.incarnation, (SELECT s.incarnation FROM snowflake_segment_tag AS s
                                          WHERE s.tag = ask.tag AND ask.seen IS NOT NULL))],
-        ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.hold) AS t;
+        ARRAY[coalesce(ask.seen, 0)], ARRAY[ask.length], ask.hold, repeat('1', 32)::uuid) AS t;
 END;
 SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('order');
-SELECT hold, closed_until FROM snowflake_segment_place;
--- the longest that any server says
+-- for the longest that any server says, which is no longer than the longest lease
 SELECT closed FROM ask('order', 0, hold => '1 hour');
-SELECT hold FROM snowflake_segment_place;
+SELECT hold FROM snowflake_segment_server;
+SELECT hold FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{0}', '1000 years');
 BEGIN;
-SELECT * FROM ask('order', 0, hold => '59 min');
+SELECT * FROM ask('order', 0, hold => '1 hour');
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
 COMMIT;
-UPDATE snowflake_segment_place SET place = 'another';
+UPDATE snowflake_registry_place SET place = 'another';
 SELECT * FROM ask('order');
-SELECT closed_until - now() BETWEEN '59 min' AND '61 min' AS for_the_longest_hold FROM snowflake_segment_place;
+SELECT closed_until - now() BETWEEN '59 min' AND '61 min' AS for_the_longest_hold FROM snowflake_registry_place;
 -- reports are taken
-SELECT closed_until AS until FROM snowflake_segment_place \gset
+SELECT closed_until AS until FROM snowflake_registry_place \gset
 SELECT * FROM ask('order', seen => 55);
 SELECT * FROM ask('order');
-SELECT asked, first, max_id, closed_until = :'until' AS until FROM snowflake_take_segments('{nothing,order}', '{NULL,NULL}', '{0,0}', '{1,1}', '1 min');
+SELECT asked, first, max_id, closed_until = :'until' AS until FROM snowflake_take_segments(1, '{nothing,order}', '{NULL,NULL}', '{0,0}', '{1,1}', '1 min');
 BEGIN;
 SELECT * FROM ask('order', seen => 55);
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
@@ -256,56 +259,64 @@ COMMIT;
 SELECT * FROM snowflake_create_tag('new', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('new');
 -- then it goes on
-UPDATE snowflake_segment_place SET closed_until = now();
+UPDATE snowflake_registry_place SET closed_until = now();
 SELECT * FROM ask('order');
 SELECT * FROM ask('order');
 SELECT * FROM ask('order');
 -- a longer hold, of this server; and no less than before
-UPDATE snowflake_segment_place SET place = 'another', closed_until = now();
+UPDATE snowflake_registry_place SET place = 'another', closed_until = now();
+UPDATE snowflake_registry_place SET longest_lease = '1 day';
 SELECT * FROM ask('order', hold => '2 hours');
-SELECT hold, closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller FROM snowflake_segment_place;
-UPDATE snowflake_segment_place SET place = 'another', closed_until = now() + '3 hours';
+SELECT closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller FROM snowflake_registry_place;
+UPDATE snowflake_registry_place SET place = 'another', closed_until = now() + '3 hours';
 SELECT * FROM ask('order');
-SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_segment_place;
+SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_registry_place;
 -- where nothing was lost
-SELECT snowflake_open_segments(), snowflake_open_segments();
+SELECT snowflake_open_registry(), snowflake_open_registry();
 SELECT * FROM ask('order');
-UPDATE snowflake_segment_place SET place = 'another';
-SELECT snowflake_open_segments(), snowflake_open_segments();
+UPDATE snowflake_registry_place SET place = 'another';
+SELECT snowflake_open_registry(), snowflake_open_registry();
 SELECT * FROM ask('order');
 -- to make or to change a tag is not to come there
-UPDATE snowflake_segment_place SET place = 'another';
+UPDATE snowflake_registry_place SET place = 'another';
 SELECT * FROM snowflake_create_tag('newer', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM snowflake_alter_tag('newer', 11, NULL, NULL, NULL);
 SELECT snowflake_drop_tag('newer', false);
-SELECT place, closed_until <= now() AS open FROM snowflake_segment_place;
+SELECT place, closed_until <= now() AS open FROM snowflake_registry_place;
 SELECT * FROM ask('order');
 -- with a hold of 0, for no time at all
-UPDATE snowflake_segment_place SET place = 'another', closed_until = '-infinity', hold = '0';
+DELETE FROM snowflake_segment_server;
+UPDATE snowflake_registry_place SET place = 'another', closed_until = '-infinity', longest_lease = '1 h';
+CREATE EXTENSION snowflake_home;
 SELECT * FROM ask('order', hold => '0');
-SELECT place <> 'another' AS here, closed_until <= now() AS open FROM snowflake_segment_place;
--- the note is gone: open only where nothing was given out
-DELETE FROM snowflake_segment_place;
+SELECT place <> 'another' AS here, closed_until <= now() AS open FROM snowflake_registry_place;
+DROP EXTENSION snowflake_home;
+-- the note is gone, or the row of a dump has come to it: closed, with the worst of both
+DELETE FROM snowflake_registry_place;
 SELECT * FROM ask('order');
-TRUNCATE snowflake_segment_tag, snowflake_segment_place;
-SELECT snowflake_open_segments();
-SELECT asked, first, place IS NOT NULL AS place FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', '1 min');
-TRUNCATE snowflake_segment_place;
--- also where the first one to be given out was lost
-SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
-SELECT place <> 'another' AS noted, hold, closed_until FROM snowflake_segment_place;
+SELECT state, until - now() BETWEEN '59 min' AND '61 min' AS until, changes, longest_lease, loses_nothing FROM snowflake_registry;
+SELECT snowflake_open_registry();
 SELECT * FROM ask('order');
-UPDATE snowflake_segment_place SET place = 'another', hold = '0';
-UPDATE snowflake_segment_tag SET max_id = 0, fetches = 0;
+INSERT INTO snowflake_registry_place (place, changes, closed_until, longest_lease, loses_nothing)
+VALUES ('another', 7, now() + '10 min', '2 h', true), ('', 5, now() + '5 min', '3 h', true);
 SELECT * FROM ask('order');
-SELECT snowflake_open_segments();
+SELECT state, until - now() BETWEEN '9 min' AND '10 min' AS until, changes, longest_lease, loses_nothing FROM snowflake_registry;
+SELECT count(*) FROM snowflake_registry_place;
+SELECT snowflake_open_registry();
+UPDATE snowflake_registry_place SET longest_lease = '1 h';
+-- out of bounds
+\set VERBOSITY terse
+UPDATE snowflake_registry_place SET longest_lease = '9.999999 s';
+UPDATE snowflake_registry_place SET longest_lease = '1 day 1 us';
+UPDATE snowflake_registry_place SET longest_lease = NULL;
+\set VERBOSITY default
 
 --
 -- Bad arguments: nothing comes of it
 --
 PREPARE bad(text[], uuid[], bigint[], bigint[], interval) AS
-SELECT asked, first, last, max_id FROM snowflake_take_segments($1, $2, $3, $4, $5);
-UPDATE snowflake_segment_place SET place = 'another';
+SELECT asked, first, last, max_id FROM snowflake_take_segments(1, $1, $2, $3, $4, $5);
+UPDATE snowflake_registry_place SET place = 'another';
 EXECUTE bad(NULL, '{NULL}', '{0}', '{1}', '1 min');
 EXECUTE bad('{order}', NULL, '{0}', '{1}', '1 min');
 EXECUTE bad('{order}', '{NULL}', NULL, '{1}', '1 min');
@@ -322,17 +333,28 @@ EXECUTE bad('{order}', '{NULL}', '{-1}', '{1}', '1 min');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '-1 us');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1000 years 1 us');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '170000000 years');
-SELECT place, hold FROM snowflake_segment_place;
-SELECT max_id FROM snowflake_segments;
+SELECT place FROM snowflake_registry_place;
+SELECT max_id FROM snowflake_segments WHERE tag = 'order';
+-- more than any loss can explain
+SELECT count(*) FROM snowflake_segment_tag AS s, snowflake_take_segments(1, ARRAY[s.tag, 'nothing'], ARRAY[s.incarnation, NULL], ARRAY[s.max_id + 1000000000001, 0], '{1,0}', '1 min')
+WHERE s.tag = 'order';
+SELECT place FROM snowflake_registry_place;
+SELECT snowflake_open_registry();
+SELECT count(*) FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min', repeat('2', 32)::uuid, 1000000001, (SELECT place || '/0' FROM snowflake_registry_place));
+SELECT state FROM snowflake_registry;
 -- what is just good
-UPDATE snowflake_segment_place SET hold = '0';
-EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '0');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1 us');
 EXECUTE bad('{order}', '{NULL}', '{9223372036854775807}', '{1}', '1000 years');
-SELECT hold, closed_until <= now() AS open FROM snowflake_segment_place;
-UPDATE snowflake_segment_place SET place = 'another';
-EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1000 years');
-SELECT closed_until > now() + '999 years' AS closed FROM snowflake_segment_place;
-SELECT snowflake_open_segments();
+SELECT t.max_id - s.max_id AS raised FROM snowflake_segment_tag AS s, snowflake_take_segments(1, ARRAY[s.tag], ARRAY[s.incarnation], ARRAY[s.max_id + 1000000000000], '{0}', '1 min') AS t
+WHERE s.tag = 'order';
+SELECT state, until - now() BETWEEN '0' AND '1 hour' AS until FROM snowflake_registry;
+SELECT snowflake_open_registry();
+SELECT count(*) FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min', repeat('2', 32)::uuid, 1000000000, (SELECT place || '/0' FROM snowflake_registry_place));
+SELECT state FROM snowflake_registry;
+SELECT snowflake_open_registry();
+-- another version of the protocol
+SELECT * FROM error_of($$SELECT snowflake_take_segments(2, '{order}', '{NULL}', '{0}', '{1}', '1 min')$$) \gx
+SELECT message FROM error_of($$SELECT snowflake_take_segments(NULL, '{order}', '{NULL}', '{0}', '{1}', '1 min')$$);
 
 --
 -- In transactions
@@ -371,29 +393,31 @@ RESET synchronous_commit;
 --
 \set VERBOSITY terse
 SET ROLE regress_snowflake_server;
-SELECT asked, first, last FROM snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', '1 min');
+SELECT asked, first, last FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min');
 SELECT tag, max_id FROM snowflake_segments;
 SELECT tag, max_id FROM snowflake_segment_tag;
-SELECT hold FROM snowflake_segment_place;
+SELECT * FROM snowflake_registry;
+SELECT count(*) FROM snowflake_registry_place;
 SELECT count(*) FROM snowflake_segment_server;
 SELECT snowflake_create_tag('a', 1, 1, 1, 0, NULL, NULL);
 SELECT snowflake_alter_tag('order', NULL, NULL, NULL, NULL);
 SELECT snowflake_drop_tag('order', true);
-SELECT snowflake_open_segments();
-SELECT snowflake_segments_here();
+SELECT snowflake_open_registry();
+SELECT snowflake_registry_here();
 SELECT snowflake_segments_stay('here', now());
-SELECT snowflake_segments_note('here', now());
-SELECT snowflake_segments_arrive(now(), 'here', now(), '1 min', NULL);
-SELECT snowflake_segments_compare(now(), NULL, NULL, true, NULL);
-SELECT snowflake_segments_awaited(NULL, NULL);
-SELECT snowflake_segments_valid(NULL);
+SELECT snowflake_registry_arrive(now(), 'here', now(), '1 min', NULL);
+SELECT snowflake_registry_compare(now(), NULL, NULL, '1 min', NULL, true, true);
+SELECT snowflake_registry_awaited(NULL, NULL);
+SELECT snowflake_registry_longest(now(), NULL, true);
+SELECT snowflake_registry_admit(1, NULL);
+SELECT snowflake_segments_valid(NULL, NULL);
 SELECT snowflake_segments_due(NULL);
 SELECT snowflake_segments_give(now(), NULL, 1, true);
 SELECT snowflake_segments_report(now(), NULL, NULL, true, NULL);
 SELECT snowflake_segments_serve(now(), 'here', now(), NULL);
-SELECT snowflake_segments_open(now(), 'here', now(), true);
+SELECT snowflake_registry_open(now(), 'here', now(), true);
 UPDATE snowflake_segment_tag SET max_id = 0;
-DELETE FROM snowflake_segment_place;
+DELETE FROM snowflake_registry_place;
 DELETE FROM snowflake_segment_server;
 RESET ROLE;
 \set VERBOSITY default
@@ -402,11 +426,11 @@ RESET ROLE;
 -- In another schema, and with others' functions in the way
 --
 CREATE SCHEMA elsewhere;
-ALTER EXTENSION snowflake_segments SET SCHEMA elsewhere;
+ALTER EXTENSION snowflake_registry SET SCHEMA elsewhere;
 SET client_min_messages = warning;
-DROP EXTENSION snowflake_segments CASCADE;
+DROP EXTENSION snowflake_registry CASCADE;
 RESET client_min_messages;
-CREATE EXTENSION snowflake_segments SCHEMA elsewhere;
+CREATE EXTENSION snowflake_registry SCHEMA elsewhere;
 SELECT * FROM elsewhere.snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 GRANT EXECUTE ON FUNCTION elsewhere.snowflake_take_segments TO regress_snowflake_server;
 GRANT USAGE ON SCHEMA elsewhere TO regress_snowflake_server;
@@ -414,12 +438,12 @@ CREATE SCHEMA hostile;
 GRANT USAGE, CREATE ON SCHEMA hostile TO regress_snowflake_server;
 SET ROLE regress_snowflake_server;
 CREATE TABLE hostile.snowflake_segment_tag (LIKE pg_class);
-CREATE TABLE hostile.snowflake_segment_place (place text);
+CREATE TABLE hostile.snowflake_registry_place (place text);
 CREATE FUNCTION hostile.statement_timestamp() RETURNS timestamptz RETURN '2000-01-01 00:00:00+00'::timestamptz;
 CREATE FUNCTION hostile.gt(bigint, bigint) RETURNS boolean RETURN false;
 CREATE OPERATOR hostile.> (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = hostile.gt);
 SET search_path = hostile, pg_catalog;
-SELECT asked, first, last FROM elsewhere.snowflake_take_segments('{order}', '{NULL}', '{0}', '{1}', '1 min');
+SELECT asked, first, last FROM elsewhere.snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min');
 RESET ROLE;
 SET search_path = segments, public;
 SELECT max_id, fetched_at > '2020-01-01' AS fetched_at FROM elsewhere.snowflake_segments;

@@ -4,7 +4,7 @@
 SET timezone = 'UTC';
 SET intervalstyle = 'postgres';
 CREATE SCHEMA segments;
-CREATE EXTENSION snowflake_segments SCHEMA segments;
+CREATE EXTENSION snowflake_registry SCHEMA segments;
 SET search_path = segments, public;
 
 -- Seconds after the time when all begins, and back.
@@ -39,7 +39,7 @@ BEGIN
     SELECT o.* INTO m FROM memory AS o WHERE o.server = ask.server;
     SELECT s.* INTO a FROM world AS w,
         snowflake_segments_serve(t(at), w.place, t(w.started),
-            ROW(array_remove(ARRAY[tag], NULL), CASE WHEN tag IS NULL THEN '{}' ELSE ARRAY[m.incarnation] END,
+            ROW(1, array_remove(ARRAY[tag], NULL), CASE WHEN tag IS NULL THEN '{}' ELSE ARRAY[m.incarnation] END,
                 CASE WHEN tag IS NULL THEN '{}' ELSE ARRAY[coalesce(m.seen, 0)] END, CASE WHEN tag IS NULL THEN '{}' ELSE ARRAY[length] END,
                 hold * interval '1 s', lpad(server::text, 32, '0')::uuid,
                 CASE WHEN is_valid THEN m.reports END, m.place)::snowflake_segment_request) AS s;
@@ -54,33 +54,34 @@ END $$;
 
 CREATE VIEW state AS
     SELECT s(closed_until) AS closed_until, s(guarded_until) AS guarded_until, is_proved, place, s(started_at) AS started
-    FROM snowflake_segment_place;
+    FROM snowflake_registry_place;
 CREATE VIEW servers AS
     SELECT right(reporter::text, 2)::integer AS server, reports, s(reported_at) AS reported, hold, s(started_at) AS started
     FROM snowflake_segment_server ORDER BY 1;
 
 -- A copy of the registry, and what puts that in its place.
 CREATE TABLE tag_copy (LIKE snowflake_segment_tag);
-CREATE TABLE place_copy (LIKE snowflake_segment_place);
+CREATE TABLE place_copy (LIKE snowflake_registry_place);
 CREATE TABLE server_copy (LIKE snowflake_segment_server);
 CREATE FUNCTION copy() RETURNS void LANGUAGE sql
 BEGIN ATOMIC
     DELETE FROM tag_copy; DELETE FROM place_copy; DELETE FROM server_copy;
     INSERT INTO tag_copy SELECT * FROM snowflake_segment_tag;
-    INSERT INTO place_copy SELECT * FROM snowflake_segment_place; INSERT INTO server_copy SELECT * FROM snowflake_segment_server;
+    INSERT INTO place_copy SELECT * FROM snowflake_registry_place; INSERT INTO server_copy SELECT * FROM snowflake_segment_server;
 END;
 CREATE FUNCTION set_back() RETURNS void LANGUAGE sql
 BEGIN ATOMIC
-    DELETE FROM snowflake_segment_tag; DELETE FROM snowflake_segment_place; DELETE FROM snowflake_segment_server;
+    DELETE FROM snowflake_segment_tag; DELETE FROM snowflake_registry_place; DELETE FROM snowflake_segment_server;
     INSERT INTO snowflake_segment_tag SELECT * FROM tag_copy;
-    INSERT INTO snowflake_segment_place SELECT * FROM place_copy; INSERT INTO snowflake_segment_server SELECT * FROM server_copy;
+    INSERT INTO snowflake_registry_place SELECT * FROM place_copy; INSERT INTO snowflake_segment_server SELECT * FROM server_copy;
 END;
 -- A new one, with a tag of which nothing was given out.
 CREATE FUNCTION anew() RETURNS void LANGUAGE sql
 BEGIN ATOMIC
-    DELETE FROM snowflake_segment_tag; DELETE FROM snowflake_segment_place; DELETE FROM snowflake_segment_server;
+    DELETE FROM snowflake_segment_tag; DELETE FROM snowflake_registry_place; DELETE FROM snowflake_segment_server;
     DELETE FROM memory;
     UPDATE world SET place = '7000/00000001/5/6', started = 0;
+    INSERT INTO snowflake_registry_place (place, started_at) VALUES ('7000/00000001/5/6', t(0));
     INSERT INTO snowflake_segment_tag VALUES ('a', 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 0, 10, 1, 0, NULL, NULL, '2029-01-01');
 END;
 
@@ -88,7 +89,7 @@ END;
 -- Reports: which are written
 --
 SELECT anew();
-SELECT a.* FROM world, snowflake_segments_serve(t(9), place, t(started), ROW('{a}', '{NULL}', '{0}', '{0}', '1 min', NULL, NULL, NULL)::snowflake_segment_request) AS a;
+SELECT a.* FROM world, snowflake_segments_serve(t(9), place, t(started), ROW(1, '{a}', '{NULL}', '{0}', '{0}', '1 min', NULL, NULL, NULL)::snowflake_segment_request) AS a;
 -- the first one
 SELECT ask(1, 10);
 SELECT * FROM servers;
@@ -115,8 +116,12 @@ SELECT ask(2, 17.1, tag => NULL);
 SELECT ask(1, 21, tag => NULL);
 SELECT * FROM servers;
 -- of one that is not known, or where no other server is, none
+BEGIN;
+CREATE EXTENSION snowflake_home;
 SELECT ask(3, 21, hold => 0);
-SELECT told(a) FROM world, snowflake_segments_serve(t(21), place, t(started), ROW('{a}', '{NULL}', '{0}', '{1}', '1 min', NULL, 7, place || '/' || 0)::snowflake_segment_request) AS a;
+SELECT count(*) FROM servers;
+ROLLBACK;
+SELECT told(a) FROM world, snowflake_segments_serve(t(21), place, t(started), ROW(1, '{a}', '{NULL}', '{0}', '{1}', '1 min', NULL, 7, place || '/' || 0)::snowflake_segment_request) AS a;
 SELECT count(*) FROM servers;
 -- rows of servers that were stopped are removed some time after that, when
 -- there is a new one
@@ -133,7 +138,7 @@ SELECT ask(4, 142.1);
 ROLLBACK;
 BEGIN;
 SELECT count(*) FROM world, snowflake_segments_serve(t(142.1), place, t(started),
-    ROW('{a}', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{20}', '{0}', '1 min', lpad('4', 32, '0')::uuid, 1, place || '/0')::snowflake_segment_request);
+    ROW(1, '{a}', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{20}', '{0}', '1 min', lpad('4', 32, '0')::uuid, 1, place || '/0')::snowflake_segment_request);
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
 ROLLBACK;
 -- the most that there can be
@@ -146,7 +151,7 @@ SELECT ask(4, 150);
 SELECT anew();
 -- without tags there is nothing to lose
 DELETE FROM snowflake_segment_tag;
-SELECT snowflake_segments_open(t(0), '7000/00000001/5/6', t(0), NULL);
+SELECT snowflake_registry_open(t(0), '7000/00000001/5/6', t(0), NULL);
 UPDATE world SET started = 1;
 SELECT ask(1, 1);
 SELECT * FROM state;
@@ -155,7 +160,7 @@ SELECT anew();
 SELECT ask(1, 1);
 UPDATE world SET started = 2;
 SELECT ask(2, 2, 1);
-SELECT snowflake_segments_open(t(2), '7000/00000001/5/6', t(2), NULL), snowflake_segments_open(t(2), '7000/00000001/5/6', t(2), NULL);
+SELECT snowflake_registry_open(t(2), '7000/00000001/5/6', t(2), NULL), snowflake_registry_open(t(2), '7000/00000001/5/6', t(2), NULL);
 SELECT ask(1, 3, 1), ask(2, 3, 1), ask(3, 3, 1);
 UPDATE world SET started = 4;
 -- nothing is given out, but reports are taken
@@ -269,18 +274,23 @@ SELECT guarded_until FROM state;
 SELECT ask(3, -995, 1);
 SELECT guarded_until FROM state;
 -- the operator knows, also when the registry itself has not noticed yet
-SELECT snowflake_segments_open(t(-994), '7000/00000001/5/6', t(-995), NULL), snowflake_segments_open(t(-994), '7000/00000001/5/6', t(-995), NULL);
+SELECT snowflake_registry_open(t(-994), '7000/00000001/5/6', t(-995), NULL), snowflake_registry_open(t(-994), '7000/00000001/5/6', t(-995), NULL);
 SELECT guarded_until FROM state;
 UPDATE world SET started = -900;
-SELECT snowflake_segments_open(t(-899), '7000/00000001/5/6', t(-900), NULL);
+SELECT snowflake_registry_open(t(-899), '7000/00000001/5/6', t(-900), NULL);
 SELECT ask(3, -898, 1);
--- no other server is there, as at home: no guard
+-- no other server is there, as at home: no guard, and open in another place
 SELECT anew();
+BEGIN;
+CREATE EXTENSION snowflake_home;
 SELECT ask(1, 0, 1, hold => 0);
-UPDATE snowflake_segment_place SET hold = '0';
 UPDATE world SET started = 2;
 SELECT ask(11, 2, 1, hold => 0);
 SELECT * FROM state;
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT ask(11, 3, 1, hold => 0);
+SELECT * FROM state;
+ROLLBACK;
 
 --
 -- Set back, and started: one server was given more
@@ -386,13 +396,16 @@ SELECT ask(1, 1, 1);
 SELECT set_back();
 SELECT ask(1, 2, 1);
 SELECT * FROM state;
--- the most that can be
+-- the most that can be, and more
 UPDATE memory SET reports = 9223372036854775807;
+SELECT ask(1, 3);
+SELECT * FROM state;
+UPDATE memory SET reports = 1000000000;
 SELECT ask(1, 3);
 SELECT ask(1, 62, 1);
 SELECT ask(1, 63, 1);
 -- bad ones
-SELECT count(*) FROM world, snowflake_segments_serve(t(64), place, t(started), ROW('{a}', '{NULL}', '{0}', '{0}', '1 min', gen_random_uuid(), -1, NULL)::snowflake_segment_request);
+SELECT count(*) FROM world, snowflake_segments_serve(t(64), place, t(started), ROW(1, '{a}', '{NULL}', '{0}', '{0}', '1 min', gen_random_uuid(), -1, NULL)::snowflake_segment_request);
 
 --
 -- Another place: closed, but where nothing is ever lost
@@ -402,8 +415,8 @@ SELECT ask(1, 0, 1);
 UPDATE world SET place = '7000/00000002/5/6';
 SELECT ask(1, 1, 1);
 SELECT * FROM state;
-SELECT snowflake_segments_open(t(2), '7000/00000002/5/6', t(0), true), loses_nothing FROM snowflake_segment_place;
-SELECT snowflake_segments_open(t(2), '7000/00000002/5/6', t(0), NULL), loses_nothing FROM snowflake_segment_place;
+SELECT snowflake_registry_open(t(2), '7000/00000002/5/6', t(0), true), loses_nothing FROM snowflake_registry_place;
+SELECT snowflake_registry_open(t(2), '7000/00000002/5/6', t(0), NULL), loses_nothing FROM snowflake_registry_place;
 -- another timeline, in another server
 UPDATE world SET place = '7000/00000003/5/6', started = 3;
 SELECT ask(9, 4, 1);
@@ -413,14 +426,14 @@ UPDATE world SET place = '7000/00000004/5/6', started = 6;
 UPDATE memory SET reports = 10 WHERE server = 1;
 SELECT ask(1, 7, 1);
 SELECT * FROM state;
-SELECT snowflake_segments_open(t(8), '7000/00000004/5/6', t(6), NULL);
+SELECT snowflake_registry_open(t(8), '7000/00000004/5/6', t(6), NULL);
 -- another system identifier, database or table
 UPDATE world SET place = '7001/00000004/5/6';
 SELECT ask(1, 9, 1);
-SELECT snowflake_segments_open(t(9), '7001/00000004/7/6', t(6), NULL);
+SELECT snowflake_registry_open(t(9), '7001/00000004/7/6', t(6), NULL);
 UPDATE world SET place = '7001/00000004/5/6';
 SELECT ask(1, 10, 1);
-SELECT snowflake_segments_open(t(11), '7001/00000004/5/8', t(6), false), loses_nothing FROM snowflake_segment_place;
+SELECT snowflake_registry_open(t(11), '7001/00000004/5/8', t(6), false), loses_nothing FROM snowflake_registry_place;
 UPDATE world SET place = '7001/00000005/5/8';
 SELECT ask(1, 12, 1);
 -- during a guard, and during a closing started again
@@ -430,7 +443,7 @@ SELECT closed_until, guarded_until FROM state;
 UPDATE memory SET reports = 1000;
 SELECT ask(1, 14, 1);
 SELECT closed_until, guarded_until FROM state;
-SELECT snowflake_segments_open(t(15), '7001/00000005/5/8', t(13), NULL);
+SELECT snowflake_registry_open(t(15), '7001/00000005/5/8', t(13), NULL);
 UPDATE world SET started = 16;
 SELECT ask(2, 16, 1);
 UPDATE world SET place = '7001/00000006/5/8';
@@ -438,8 +451,8 @@ SELECT ask(2, 17, 1);
 SELECT closed_until, guarded_until FROM state;
 -- stated of a registry that is new
 SELECT anew();
-SELECT snowflake_segments_open(t(0), '7000/00000001/5/6', t(0), true);
-SELECT loses_nothing, closed_until, guarded_until FROM snowflake_segment_place;
+SELECT snowflake_registry_open(t(0), '7000/00000001/5/6', t(0), true);
+SELECT loses_nothing, closed_until, guarded_until FROM snowflake_registry_place;
 
 SET client_min_messages = warning;
 DROP SCHEMA segments CASCADE;

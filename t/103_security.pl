@@ -107,10 +107,9 @@ my %open = (
 );
 
 # For the owner of the extension, and whom the owner lets
-my $asks = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,,,,i,9,00:10:00,0,"2024-05-01 10:00+00",,layout,host,1,1,,,t)';
-my $here = '(t,here,-infinity,1,"2024-05-01 09:00+00",-infinity,-infinity,f,f)';
-my $takes = '("{invoice,ticket}","{null,null}","{0,0}","{1,1}",00:01:00,aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,1,here)';
-my $stay = '(t,here,00:01:00,-infinity,"2024-05-01 09:00+00","2024-05-01 09:00+00","2024-05-01 10:01+00",t,f)';
+my $asks = '(1,aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,,,,,i,9,00:10:00,0,"2024-05-01 10:00+00",,layout,host,1,1,,,t)';
+my $here = '(here,1,-infinity,"2024-05-01 09:00+00","2024-05-01 09:00+00","2024-05-01 10:01+00",t,f,01:00:00)';
+my $takes = '(1,"{invoice,ticket}","{null,null}","{0,0}","{1,1}",00:01:00,aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,1,here)';
 my $reported = '(aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa,1,"2024-05-01 09:00+00",00:01:00,"2024-05-01 08:00+00")';
 my %closed = (
 	'snowflake_backfill(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
@@ -127,43 +126,44 @@ my %closed = (
 	'snowflake_confirm_node()' => [],
 	'snowflake_forget_registry()' => [],
 	'pg_stat_snowflake_reset()' => [],
-	'snowflake_nodes_site()' => [],
-	'snowflake_nodes_here()' => [],
-	'snowflake_nodes_fault(snowflake_node_request)' => [ $asks ],
+);
+
+# Likewise, in a registry
+my %served = (
+	'snowflake_registry_site()' => [],
+	'snowflake_registry_here()' => [],
+	'snowflake_registry_durable()' => [],
+	'snowflake_registry_admit(integer,interval)' => [ 1, '1 min' ],
+	'snowflake_registry_longest(timestamp with time zone,interval,boolean)' => [ '2024-05-01 10:00+00', '1 min', 'true' ],
+	'snowflake_registry_awaited(snowflake_registry_place,uuid)' => [ $here, 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa' ],
+	'snowflake_registry_arrive(timestamp with time zone,text,timestamp with time zone,interval,snowflake_registry_place)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', '1 min', undef ],
+	'snowflake_registry_compare(timestamp with time zone,snowflake_registry_place,uuid,interval,bigint,boolean,boolean)' => [ '2024-05-01 10:00+00', $here, 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', '1 min', 1, 'true', 'true' ],
+	'snowflake_registry_open(timestamp with time zone,text,timestamp with time zone,boolean)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', undef ],
+	'snowflake_open_registry(boolean)' => [ undef ],
+	'snowflake_nodes_fault(snowflake_node_request,bigint,snowflake_node_lease)' => [ $asks, 1, undef ],
 	'snowflake_nodes_limit(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
-	'snowflake_nodes_longest(interval)' => [ '1 min' ],
 	'snowflake_nodes_peers(timestamp with time zone,uuid,integer)' => [ '2024-05-01 10:00+00', 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 9 ],
+	'snowflake_nodes_conflicts(timestamp with time zone,snowflake_node_request,snowflake_node_lease)' => [ '2024-05-01 10:00+00', $asks, undef ],
 	'snowflake_nodes_own(snowflake_node_request)' => [ $asks ],
-	'snowflake_nodes_arrive(timestamp with time zone,text,timestamp with time zone,interval)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', '1 min' ],
-	'snowflake_nodes_awaited(snowflake_node_place)' => [ $here ],
-	'snowflake_nodes_compare(timestamp with time zone,snowflake_node_request,snowflake_node_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
-	'snowflake_nodes_renew(timestamp with time zone,snowflake_node_request,snowflake_node_place,boolean)' => [ '2024-05-01 10:00+00', $asks, $here, 'true' ],
-	'snowflake_nodes_claim(timestamp with time zone,snowflake_node_request,snowflake_node_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
+	'snowflake_nodes_stranger(timestamp with time zone,snowflake_node_request,text)' => [ '2024-05-01 10:00+00', $asks, 'asks' ],
+	'snowflake_nodes_renew(timestamp with time zone,snowflake_node_request,snowflake_registry_place,snowflake_node_lease,boolean)' => [ '2024-05-01 10:00+00', $asks, $here, undef, 'true' ],
+	'snowflake_nodes_claim(timestamp with time zone,snowflake_node_request,snowflake_registry_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
 	'snowflake_nodes_holders(timestamp with time zone,snowflake_node_request,boolean)' => [ '2024-05-01 10:00+00', $asks, 'true' ],
-	'snowflake_nodes_refuse(timestamp with time zone,snowflake_node_request,snowflake_node_place)' => [ '2024-05-01 10:00+00', $asks, $here ],
+	'snowflake_nodes_refuse(timestamp with time zone,snowflake_node_request,snowflake_registry_place,snowflake_node_lease)' => [ '2024-05-01 10:00+00', $asks, $here, undef ],
 	'snowflake_nodes_serve(timestamp with time zone,text,timestamp with time zone,snowflake_node_request)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', $asks ],
-	'snowflake_nodes_open(timestamp with time zone,text,timestamp with time zone,boolean)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', undef ],
 	'snowflake_nodes_release(timestamp with time zone,integer,timestamp with time zone)' => [ '2024-05-01 10:00+00', 31, '2024-05-01 10:00+00' ],
-	'snowflake_lease_node(uuid,integer,uuid,interval,text,integer,interval,bigint,timestamp with time zone,interval,text,text,integer,bigint,bigint,bigint,boolean)' => [ 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', undef, undef, undef, 'i', 9, '10 min', 0, '2024-05-01 10:00+00', undef, 'layout', 'host', 1, 1, undef, undef, 'true' ],
-	'snowflake_open_nodes(boolean)' => [ undef ],
+	'snowflake_lease_node(integer,uuid,integer,integer,uuid,interval,text,integer,interval,bigint,timestamp with time zone,interval,text,text,integer,bigint,bigint,bigint,boolean)' => [ 1, 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', undef, undef, undef, undef, 'i', 9, '10 min', 0, '2024-05-01 10:00+00', undef, 'layout', 'host', 1, 1, undef, undef, 'true' ],
 	'snowflake_release_node(integer,timestamp with time zone)' => [ 0, '2024-05-01 10:00+00' ],
-	'snowflake_segments_here()' => [],
 	'snowflake_segments_stay(text,timestamp with time zone)' => [ 'here', '2024-05-01 09:00+00' ],
-	'snowflake_segments_note(text,timestamp with time zone)' => [ 'here', '2024-05-01 09:00+00' ],
-	'snowflake_segments_arrive(timestamp with time zone,text,timestamp with time zone,interval,snowflake_segment_place)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', '1 min', undef ],
-	'snowflake_segments_awaited(snowflake_segment_place,uuid)' => [ $stay, 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa' ],
-	'snowflake_segments_compare(timestamp with time zone,snowflake_segment_request,snowflake_segment_server,boolean,snowflake_segment_place)' => [ '2024-05-01 10:00+00', $takes, $reported, 'true', $stay ],
 	'snowflake_create_tag(text,bigint,integer,integer,integer,bigint,text)' => [ 'invoice', 1, 10, 1, 0, undef, undef ],
 	'snowflake_alter_tag(text,bigint,integer,bigint,text)' => [ 'invoice', 100, 20, 1000, 'bills' ],
 	'snowflake_drop_tag(text,boolean)' => [ 'invoice', 'false' ],
-	'snowflake_segments_valid(snowflake_segment_request)' => [ $takes ],
+	'snowflake_segments_valid(snowflake_segment_request,snowflake_segment_server)' => [ $takes, $reported ],
 	'snowflake_segments_due(snowflake_segment_request)' => [ $takes ],
 	'snowflake_segments_give(timestamp with time zone,snowflake_segment_request,integer,boolean)' => [ '2024-05-01 10:00+00', $takes, 1, 'true' ],
-	'snowflake_segments_report(timestamp with time zone,snowflake_segment_request,snowflake_segment_server,boolean,snowflake_segment_place)' => [ '2024-05-01 10:00+00', $takes, $reported, 'true', $stay ],
+	'snowflake_segments_report(timestamp with time zone,snowflake_segment_request,snowflake_segment_server,boolean,snowflake_registry_place)' => [ '2024-05-01 10:00+00', $takes, $reported, 'true', $here ],
 	'snowflake_segments_serve(timestamp with time zone,text,timestamp with time zone,snowflake_segment_request)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', $takes ],
-	'snowflake_segments_open(timestamp with time zone,text,timestamp with time zone,boolean)' => [ '2024-05-01 10:00+00', 'here', '2024-05-01 09:00+00', undef ],
-	'snowflake_take_segments(text[],uuid[],bigint[],bigint[],interval,uuid,bigint,text)' => [ '{invoice,ticket}', '{null,null}', '{0,0}', '{1,1}', '1 min', 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 1, 'here' ],
-	'snowflake_open_segments(boolean)' => [ undef ],
+	'snowflake_take_segments(integer,text[],uuid[],bigint[],bigint[],interval,uuid,bigint,text)' => [ 1, '{invoice,ticket}', '{null,null}', '{0,0}', '{1,1}', '1 min', 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa', 1, 'here' ],
 );
 
 # Not to be called: triggers, what the planner asks, and what it puts in
@@ -186,10 +186,9 @@ my %uncalled = (
 my @definers = qw(
   snowflake_alter_tag snowflake_create_tag snowflake_drop_tag
   snowflake_key_format_alter snowflake_key_format_create snowflake_key_format_drop
-  snowflake_lease_node snowflake_open_nodes
-  snowflake_open_segments snowflake_release_node snowflake_take_segments);
+  snowflake_lease_node snowflake_open_registry snowflake_release_node snowflake_take_segments);
 
-my @extensions = qw(snowflake snowflake_home snowflake_nodes snowflake_segments);
+my @extensions = qw(snowflake snowflake_home snowflake_registry);
 
 # All members of ours, as (extname, classid, objid).
 my $members = <<'SQL';
@@ -378,7 +377,7 @@ is($node->safe_psql('postgres', <<SQL), join("\n", map { "$_|open" } sort(keys %
 SELECT p.oid::regprocedure || '|open' FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 WHERE has_function_privilege(0, p.oid, 'EXECUTE') ORDER BY p.oid::regprocedure::text COLLATE "C"
 SQL
-is($node->safe_psql('postgres', <<SQL), join("\n", sort(keys %closed, grep { $uncalled{$_} eq 'closed' } keys %uncalled)), 'functions that only the owner of the extension may');
+is($node->safe_psql('postgres', <<SQL), join("\n", sort(keys %closed, keys %served, grep { $uncalled{$_} eq 'closed' } keys %uncalled)), 'functions that only the owner of the extension may');
 SELECT p.oid::regprocedure FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 WHERE NOT has_function_privilege(0, p.oid, 'EXECUTE')
   AND NOT EXISTS (SELECT FROM aclexplode(p.proacl) WHERE grantee <> p.proowner)
@@ -401,14 +400,15 @@ snowflake_home|backfill|r|
 snowflake_home|lease|r|
 snowflake_home|mark|S|
 snowflake_home|recorded|r|
-snowflake_nodes|snowflake_node_counts|v|pg_monitor SELECT
-snowflake_nodes|snowflake_node_lease|r|
-snowflake_nodes|snowflake_node_place|r|
-snowflake_nodes|snowflake_nodes|v|pg_monitor SELECT
-snowflake_segments|snowflake_segment_place|r|PUBLIC SELECT
-snowflake_segments|snowflake_segment_server|r|PUBLIC SELECT
-snowflake_segments|snowflake_segment_tag|r|PUBLIC SELECT
-snowflake_segments|snowflake_segments|v|PUBLIC SELECT
+snowflake_registry|snowflake_node_counts|v|pg_monitor SELECT
+snowflake_registry|snowflake_node_lease|r|
+snowflake_registry|snowflake_nodes|v|pg_monitor SELECT
+snowflake_registry|snowflake_registry|v|pg_monitor SELECT
+snowflake_registry|snowflake_registry_place|r|
+snowflake_registry|snowflake_registry_told|v|
+snowflake_registry|snowflake_segment_server|r|
+snowflake_registry|snowflake_segment_tag|r|
+snowflake_registry|snowflake_segments|v|PUBLIC SELECT
 EXPECTED
 is($node->safe_psql('postgres', <<SQL) =~ s/\{.*?,//r, 'snowflake_catalog|=U/' . $node->safe_psql('postgres', 'SELECT 10::oid::regrole') . '}', 'and to schemas');
 SELECT n.nspname, n.nspacl FROM ($members) m
@@ -507,7 +507,7 @@ WHERE p.pronargs > 0 AND NOT 'internal'::regtype = ANY (p.proargtypes)
   -- whose types are there before
   AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (p.proargtypes) AND t.typnamespace <> 'pg_catalog'::regnamespace)
 SQL
-$node->safe_psql('postgres', 'DROP EXTENSION snowflake, snowflake_nodes, snowflake_segments, snowflake_home');
+$node->safe_psql('postgres', 'DROP EXTENSION snowflake, snowflake_registry, snowflake_home');
 # under another name, as the workers would connect to the home database meanwhile
 $node->safe_psql('postgres', 'CREATE DATABASE unready');
 $hostile =~ s/\@ours\@/$ours/;
@@ -523,14 +523,16 @@ INSERT INTO tables.log VALUES (1, 'one'), (2, 'two');
 INSERT INTO tables.customer (name) VALUES ('Ann'), ('Bob');
 INSERT INTO tables.invoice (customer) VALUES (1), (2), (2);
 CREATE DATABASE before TEMPLATE unready;
+CREATE DATABASE registry TEMPLATE unready;
 ALTER DATABASE unready SET search_path = hostile, pg_catalog;
+ALTER DATABASE registry SET search_path = hostile, pg_catalog;
 SQL
 $node->safe_psql('postgres', 'ALTER DATABASE unready RENAME TO victim');
 ran($node);
 
 # They are found where they are looked for.
 foreach my $sql ('SELECT 1 = 1', 'SELECT count(1)', "SELECT 'a'::text", 'SELECT relname FROM pg_class', "SELECT 1::numeric / 1::bigint",
-	"SELECT hostile.snowflake_segments_note(NULL, NULL)")
+	"SELECT hostile.snowflake_segments_stay(NULL, NULL)")
 {
 	error_of($node, 'victim', $sql);
 	like(ran($node), qr/^(operator|function|type|relation) /, "in the way of: $sql");
@@ -563,12 +565,14 @@ $node->safe_psql('postgres', 'ALTER DATABASE before OWNER TO somebody');
 $node->safe_psql('before', 'SET search_path = hostile, pg_catalog; CREATE EXTENSION snowflake SCHEMA hostile', extra_params => [ '-U', 'somebody' ]);
 is(ran($node), '', 'snowflake, created by the owner of the database: nothing ran');
 is(made_of('before'), '', 'snowflake, created by the owner of the database: nothing is in it');
-foreach my $extension ('snowflake', 'snowflake_nodes', 'snowflake_segments')
+foreach my $case ([ 'snowflake', 'victim' ], [ 'snowflake_registry', 'victim' ], [ 'snowflake_registry', 'registry' ])
 {
-	$node->safe_psql('victim', "CREATE EXTENSION $extension SCHEMA hostile");
+	my ($extension, $dbname) = @{$case};
+
+	$node->safe_psql($dbname, "CREATE EXTENSION $extension SCHEMA hostile");
 	is(ran($node), '', "$extension, created by a superuser: nothing ran");
+	is(made_of($dbname), '', "$extension, created by a superuser: nothing is in it");
 }
-is(made_of('victim'), '', 'created by a superuser: nothing is in them');
 
 # The worker sets up the home database, whose search path is that.
 # They may just have tried in vain, as there was no such database, and try again after 5 s.
@@ -622,7 +626,8 @@ sub statement
 sub call
 {
 	my ($function, $args) = @_;
-	my $error = error_of($node, 'victim', 'SELECT hostile.snowflake_nextval(); ' . statement($function, @{$args}));
+	my $error = $served{$function} ? error_of($node, 'registry', statement($function, @{$args})) :
+	  error_of($node, 'victim', 'SELECT hostile.snowflake_nextval(); ' . statement($function, @{$args}));
 
 	is("$error->{sqlstate} $error->{message}", ' ', "called: $function");
 	is(ran($node), '', "called: $function: nothing ran");
@@ -630,8 +635,8 @@ sub call
 }
 # in this order, as tags are created first and dropped last
 call($_, $open{$_}) foreach sort keys %open;
-call($_, $closed{$_})
-  foreach sort { $b =~ /_create|_make/ <=> $a =~ /_create|_make/ || $a =~ /_drop|_remove/ <=> $b =~ /_drop|_remove/ || $a cmp $b } keys %closed;
+call($_, $closed{$_} // $served{$_})
+  foreach sort { $b =~ /_create|_make/ <=> $a =~ /_create|_make/ || $a =~ /_drop|_remove/ <=> $b =~ /_drop|_remove/ || $a cmp $b } keys %closed, keys %served;
 foreach my $relation (split /\n/, $node->safe_psql('victim', <<SQL))
 SET search_path = pg_catalog;
 SELECT c.oid::regclass FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid WHERE c.relkind <> 'i'
@@ -656,23 +661,22 @@ foreach my $sql (
 # What a server calls in its registry, in an order in which it works
 my @served = map {
 	my $name = $_;
-	grep { /^$name\b/ } keys %closed
+	grep { /^$name\b/ } keys %served
 } qw(snowflake_lease_node snowflake_create_tag snowflake_take_segments snowflake_alter_tag snowflake_drop_tag);
 
 # A server that has its number and its segments from there, as a role whose
 # search path is that schema, before "public".
 {
-	$node->safe_psql('victim', <<'SQL');
-ALTER ROLE server IN DATABASE victim SET search_path = hostile, public;
-SELECT hostile.snowflake_open_nodes();
-SELECT hostile.snowflake_open_segments();
+	$node->safe_psql('registry', <<'SQL');
+ALTER ROLE server IN DATABASE registry SET search_path = hostile, public;
+SELECT hostile.snowflake_open_registry();
 SQL
-	$node->safe_psql('victim', "SET search_path = pg_catalog; GRANT EXECUTE ON FUNCTION hostile.$_ TO server") foreach @served;
+	$node->safe_psql('registry', "SET search_path = pg_catalog; GRANT EXECUTE ON FUNCTION hostile.$_ TO server") foreach @served;
 	my $other = PostgreSQL::Test::Cluster->new('other');
 	$other->init(force_initdb => 1);
 	$other->append_conf('postgresql.conf', <<CONF);
 shared_preload_libraries = 'snowflake'
-snowflake.registry = '@{[ $node->connstr('victim') =~ s/'//gr ]} user=server'
+snowflake.registry = '@{[ $node->connstr('registry') =~ s/'//gr ]} user=server'
 snowflake.max_wait = '20s'
 fsync = off
 CONF
@@ -688,9 +692,9 @@ CONF
 
 # Temporary tables of who calls what is SECURITY DEFINER come before all others
 # in its search path.
-is(error_of($node, 'victim', join(';', 'SET search_path = pg_temp, hostile, public',
-		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_node_lease snowflake_node_place snowflake_segment_tag snowflake_segment_place snowflake_segment_server pg_database pg_extension)),
-		map { statement($_, @{ $closed{$_} }) } @served), extra_params => [ '-U', 'server' ])->{message},
+is(error_of($node, 'registry', join(';', 'SET search_path = pg_temp, hostile, public',
+		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_registry_place snowflake_node_lease snowflake_segment_tag snowflake_segment_server snowflake_registry_told pg_database pg_extension)),
+		map { statement($_, @{ $served{$_} }) } @served), extra_params => [ '-U', 'server' ])->{message},
 	'', 'called with temporary tables in the way');
 is(ran($node), '', 'called with temporary tables in the way: nothing ran');
 
@@ -809,7 +813,7 @@ SQL
 	is($first->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() > 0"), 't', 'when it is gone, IDs flow');
 
 	# segments that somebody serves at home
-	$first->safe_psql('postgres', 'CREATE SCHEMA theirs; CREATE EXTENSION snowflake_segments SCHEMA theirs', extra_params => [ '-U', 'somebody' ]);
+	$first->safe_psql('postgres', 'CREATE SCHEMA theirs; CREATE EXTENSION snowflake_registry SCHEMA theirs', extra_params => [ '-U', 'somebody' ]);
 	$error = error_of($first, 'postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_segment_create('a')");
 	like("$error->{message} $error->{detail}", qr/does not belong to a superuser/, 'segments of somebody in the home database are not used');
 	like($error->{hint}, qr/^If it has tags, they are those of a registry: name that database in "snowflake\.registry"\. If it has none, drop it/, 'and nobody is told to drop tags that are in use');

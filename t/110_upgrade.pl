@@ -74,6 +74,9 @@ sub state
 	$text =~ s/\b(relfrozenxid|relminmxid|oid) = '\d+'/$1/g;
 	$text =~ s/'\{\d+(,\d+)*\}'/oids/g;
 
+	# where a registry is, and since when
+	$text =~ s{^\d+/[0-9A-F]{8}/\d+/\d+\t.*}{place}mg;
+
 	# the durable mark in the data of snowflake_catalog.dumped_mark
 	$text =~ s/^\d{4}-\d\d-\d\d [^\t\n]+(?=\t)/mark/mg;
 

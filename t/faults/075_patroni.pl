@@ -3,7 +3,8 @@
 # servers are killed and stopped, clocks are set, and etcd is away.  No ID comes twice:
 # with a fixed number that all members have, where the old primary is down; in
 # synchronous mode and with leased numbers, also where Patroni itself is stopped and
-# the old primary goes on beside the new one.
+# the old primary goes on beside the new one.  A fixed number that is registered goes
+# with the cluster, whether the registry is up or down.
 #
 # SNOWFLAKE_PATRONI_ROUNDS is how often all faults are made, 1 if not given.
 
@@ -131,6 +132,19 @@ sub survives
 	return;
 }
 
+sub while_away
+{
+	my ($registry, $fault) = @_;
+
+	$faults{"the registry is away, $fault"} = sub {
+		$registry->stop('immediate');
+		my $new = $faults{$fault}->(@_);
+		$registry->start;
+		return $new;
+	};
+	return "the registry is away, $fault";
+}
+
 #
 # The clusters
 #
@@ -161,6 +175,15 @@ in_parallel(
 		survives(
 			new_cluster('leased', clocks => 1, settings => { %settings, 'snowflake.registry' => registry_conninfo($registry), 'snowflake.lease_ttl' => '10s' }),
 			@down, $two);
+		$registry->stop;
+	},
+	'a registered number' => sub {
+		my $registry = new_registry('registrar');
+		my $cluster = new_cluster('registered', clocks => 1,
+			settings => { %settings, 'snowflake.node_id' => 1, 'snowflake.registry' => registry_conninfo($registry) });
+
+		survives($cluster, @down, map { while_away($registry, $_) } 'switchover', 'kill -9 of the server and its Patroni');
+		is($registry->safe_psql('postgres', q(SELECT string_agg(node || ' ' || state, ', ') FROM snowflake_nodes)), '1 registered', 'registered: one number, as ever');
 		$registry->stop;
 	});
 
