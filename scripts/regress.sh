@@ -96,7 +96,7 @@ run_core() {
 }
 
 run_core without '' </dev/null
-run_core with 'snowflake snowflake_nodes snowflake_segments' <<-'CONF'
+run_core with 'snowflake snowflake_registry' <<-'CONF'
 	shared_preload_libraries = 'snowflake'
 	snowflake.node_id = 24
 CONF
