@@ -94,6 +94,19 @@ check_settings(CheckState *state)
 		check_row(state, "ok", "The server will start with what its configuration files have now.");
 }
 
+static void
+check_leased_number(CheckState *state)
+{
+	int			node = lease_node();
+
+	if (RecoveryInProgress())
+		check_row(state, "ok", "This standby leases a number when it is promoted.");
+	else if (node >= 0 && lease_is_valid())
+		check_say(state, "ok", "This server is node %d, leased from the registry.", node);
+	else if (state->rsinfo != NULL) /* what cannot draw is told by check_registry() */
+		check_row(state, "error", "This server has no number now. The check \"registry\" says why.");
+}
+
 /* Has this server a number? */
 static void
 check_node_id(CheckState *state)
@@ -109,7 +122,7 @@ check_node_id(CheckState *state)
 	else if (max == 0)
 		check_row(state, "ok", "The layout has no node field, so there is no number to set.");
 	else if (lease_is_used())
-		check_row(state, "ok", "The number is leased from the registry.");
+		check_leased_number(state);
 	else if (snowflake_node_id == NODE_ID_UNSET)
 		check_say(state, "error", "\"snowflake.node_id\" is not set. %s",
 				  settings_node_id_hint());
