@@ -103,8 +103,8 @@ check_leased_number(CheckState *state)
 		check_row(state, "ok", "This standby leases a number when it is promoted.");
 	else if (node >= 0 && lease_is_valid())
 		check_say(state, "ok", "This server is node %d, leased from the registry.", node);
-	else if (state->rsinfo != NULL) /* what cannot draw is told by check_registry() */
-		check_row(state, "error", "This server has no number now. The check \"registry\" says why.");
+	else
+		check_row(state, "warning", "This server has no number now. The check \"registry\" says why.");
 }
 
 /* Has this server a number? */
