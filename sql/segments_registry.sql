@@ -291,7 +291,7 @@ CREATE EXTENSION snowflake_home;
 SELECT * FROM ask('order', hold => '0');
 SELECT place <> 'another' AS here, closed_until <= now() AS open FROM snowflake_registry_place;
 DROP EXTENSION snowflake_home;
--- the note is gone, or the row of a dump has come to it: closed, with the worst of both
+-- the note is gone, or the row of a dump has come to it: closed, that is of the dump
 DELETE FROM snowflake_registry_place;
 SELECT * FROM ask('order');
 SELECT state, until - now() BETWEEN '59 min' AND '61 min' AS until, changes, longest_lease, loses_nothing FROM snowflake_registry;
