@@ -169,7 +169,8 @@ check_registry(CheckState *state)
 			check_say(state, "warning", "%s %s", text_shown(detail), hint);
 		else
 			check_row(state, "ok", detail);
-		check_free_numbers(state);
+		if (settings_need_lease())
+			check_free_numbers(state);
 	}
 }
 

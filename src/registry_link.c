@@ -204,8 +204,8 @@ registry_link_understands(RegistryLink *link, int64 protocol)
 	registry_link_give_up_for_long(link,
 								   psprintf("it speaks version " INT64_FORMAT " of the protocol, and this server version %d",
 											protocol, LINK_PROTOCOL),
-								   protocol < LINK_PROTOCOL ? "Update the older of the two: " UPDATE_REGISTRY "." :
-								   "Update the older of the two: " UPDATE_SERVER ".");
+								   psprintf("Update the older of the two: %s.",
+											protocol < LINK_PROTOCOL ? UPDATE_REGISTRY : UPDATE_SERVER));
 	return false;
 }
 
