@@ -41,13 +41,13 @@ make_bench_tree
 settings+="
 max_connections = 50"
 start_bench_server
-sql -c "CREATE EXTENSION snowflake" -c "CREATE EXTENSION snowflake_nodes" \
+sql -c "CREATE EXTENSION snowflake" -c "CREATE EXTENSION snowflake_registry" \
 	-c "CREATE TABLE sample (rate float8, ms float8)"
 
 # What a server sends, with :p1 for the first parameter and so on.
 statement() {
-	sed -n '/^#define REQUEST /,/^$/s/^[^"]*"\(.*\)"[^"]*$/\1/p' "$repo/src/lease_fetch.c" | tr -d '\n' |
-		sed 's/%s//; s/\$\([0-9]\)/:p\1/g'
+	sed -n '/^#define REQUEST /,/^$/{s/LINK_PROTOCOL_ARGUMENT "/"protocol => 1,/; s/^[^"]*"\(.*\)"[^"]*$/\1/p}' \
+		"$repo/src/lease_fetch.c" | tr -d '\n' | sed 's/%s//; s/\$\([0-9]\)/:p\1/g'
 }
 
 # What it sends there, but for the token and what changes from one request to the
@@ -56,11 +56,11 @@ parameters() {
 	local now
 
 	now=$(date +%s)
-	printf -- '-D\n%s\n' p2=0 p3=00000000-0000-0000-0000-00000000ffff p4=595000000 \
-		p5=2f64b9e2-3f0b-4a07-9b1f-5d1d3f0a9c11 p6=1023 p7=600000000 "p8=$((now + 600))000000" \
-		"p9=$(date -u -d "@$now" '+%Y-%m-%d %H:%M:%S.123456+00')" p10=1000 \
-		'p11=reserved 1, time 41 ms, node 10, sequence 12 since 2024-01-01 00:00:00+00' \
-		p12=server.example.com p13=5432 p14=7300000000000000000 p15=$leases p16=1
+	printf -- '-D\n%s\n' p3=0 p4=00000000-0000-0000-0000-00000000ffff p5=595000000 \
+		p6=2f64b9e2-3f0b-4a07-9b1f-5d1d3f0a9c11 p7=1023 p8=600000000 "p9=$((now + 600))000000" \
+		"p10=$(date -u -d "@$now" '+%Y-%m-%d %H:%M:%S.123456+00')" p11=1000 \
+		'p12=reserved 1, time 41 ms, node 10, sequence 12 since 2024-01-01 00:00:00+00' \
+		p13=server.example.com p14=5432 p15=7300000000000000000 p16=$leases p17=1
 }
 
 # How many renewals there were, and the CPU time in ns of pgbench's backends, which
@@ -76,7 +76,7 @@ cpu_ns() {
 
 say "# $leases leases, renewed every $every s: $rounds rounds of $seconds s"
 mapfile -t parameters < <(parameters)
-sql -c "SELECT count(snowflake_lease_node(lpad(n::text, 32, '0')::uuid, n, NULL, NULL, 'i', 1023, '10 min', 0, now(), NULL,
+sql -c "SELECT count(snowflake_lease_node(1, lpad(n::text, 32, '0')::uuid, NULL, n, NULL, NULL, 'i', 1023, '10 min', 0, now(), NULL,
 		'reserved 1, time 41 ms, node 10, sequence 12 since 2024-01-01 00:00:00+00', 'server', 5432, 1))
 	FROM generate_series(0, $((leases - 1))) AS n" >/dev/null
 [ "$(sql -c "SELECT count(*) FROM snowflake_nodes WHERE state = 'live'")" -eq $leases ] || die "not all have a number"
@@ -84,8 +84,8 @@ sql -c "VACUUM ANALYZE"
 for ((round = 0; round < rounds; round++)); do
 	{
 		echo "\\set n random(0, $((leases - 1)))"
-		echo "\\set p17 random(1, 40) = 1"
-		echo "$(statement | sed "s/:p1::/lpad(:n::text, 32, '0')::/");"
+		echo "\\set p18 random(1, 40) = 1"
+		echo "$(statement | sed "s/:p1::/lpad(:n::text, 32, '0')::/; s/:p2::/NULL::/");"
 	} | run_pgbench $clients "$((seconds + 10))s" -R $((leases / every)) "${parameters[@]}" &
 	# by then they have connected, and have planned for the last time
 	sleep 3

@@ -74,7 +74,7 @@ max_connections = 50"
 	start_bench_server
 	sql -f "$bench/setup.sql" -f "$bench/segments.sql" >/dev/null
 	sql -c "CREATE DATABASE registry"
-	PGDATABASE=registry sql -c "CREATE EXTENSION snowflake_segments"
+	PGDATABASE=registry sql -c "CREATE EXTENSION snowflake_registry"
 
 	leaf=$work/leaf
 	as_user mkdir -p "$leaf" "$work/proxy"

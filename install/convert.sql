@@ -891,7 +891,8 @@ DECLARE
     r record;
 BEGIN
     IF target NOT IN ('snowflake', 'bigserial') THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('cannot convert to "%s"', target),
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('cannot convert to "%s"', left(target, 100)),
             HINT = 'Available targets: snowflake, bigserial.';
     ELSIF dry_run THEN
         plan := ARRAY(SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, true) p);

@@ -6,7 +6,7 @@
 --
 
 CREATE TABLE snowflake_catalog.key_formats (
-    name text COLLATE "C" PRIMARY KEY CHECK (name <> ''),
+    name text COLLATE "C" PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 100),
     prefix text COLLATE "C" NOT NULL CHECK (prefix ~ '^[A-Za-z]{1,16}$'),
     db_count integer NOT NULL CHECK (db_count >= 1),
     tables_per_db integer NOT NULL CHECK (tables_per_db >= 1),
@@ -60,13 +60,14 @@ DECLARE
     duplicate text;
 BEGIN
     SELECT v.* INTO wrong FROM (VALUES
-        ('name', f.name, f.name <> '', 'It must not be empty.'),
+        ('name', f.name, length(f.name) BETWEEN 1 AND 100, 'It must have 1 to 100 characters.'),
         ('prefix', f.prefix, f.prefix ~ '^[A-Za-z]{1,16}$',
          'It must be 1 to 16 letters from A to Z and a to z.'),
         ('db_count', f.db_count::text, f.db_count >= 1, 'It must be 1 or more.'),
         ('tables_per_db', f.tables_per_db::text, f.tables_per_db >= 1, 'It must be 1 or more.'),
         ('version', f.version::text, f.version >= 0, 'It must not be negative.'),
-        ('time_zone', f.time_zone, f.time_zone <> '', 'It must be the name of a time zone.'),
+        ('time_zone', f.time_zone, length(f.time_zone) BETWEEN 1 AND 100,
+         'It must be the name of a time zone.'),
         ('text_route', f.text_route, f.text_route IN ('codes', 'hash'),
          'There are "codes" and "hash".'),
         ('database_width', f.database_width::text, f.database_width BETWEEN 0 AND 9,
@@ -85,7 +86,7 @@ BEGIN
             MESSAGE = format('%s must not be null', wrong.argument);
     ELSIF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-            MESSAGE = format('invalid %s: "%s"', wrong.argument, wrong.value),
+            MESSAGE = format('invalid %s: "%s"', wrong.argument, left(wrong.value, 100)),
             DETAIL = wrong.rule;
     END IF;
 
@@ -124,7 +125,7 @@ BEGIN
     WHERE k.name = lock_key_format.name FOR UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'undefined_object',
-            MESSAGE = format('key format "%s" does not exist', name),
+            MESSAGE = format('key format "%s" does not exist', left(name, 100)),
             HINT = 'snowflake_key_formats() lists the formats.';
     END IF;
     RETURN f;

@@ -13,11 +13,12 @@ With --registry, also note whether the promotion can lose a transaction of that
 database.  In strict synchronous mode each commit has waited for a standby.  So this
 member has them all if all other standbys answer, and none has received more than this
 one has replayed.  After such a promotion open the registry, if it was open before.  In
-any other case, and in any doubt, leave it as it is.
+any other case, and in any doubt, leave it as it is and say why.
 """
 import argparse
 import json
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -32,9 +33,8 @@ REPLAYED = "SELECT pg_last_wal_replay_lsn()"
 # of a standby that has come to the end of its own WAL, as it has streamed since its start
 HAS_NO_MORE = """SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) <= '{}'
 WHERE pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS NOT NULL"""
-KINDS = "SELECT substr(extname, 11) FROM pg_extension WHERE extname IN ('snowflake_nodes', 'snowflake_segments')"
-OPEN_ON = """SELECT split_part(place, '/', 2) FROM snowflake_{}_place
-WHERE closed_until < now() AND guarded_until < now()"""
+# the timeline on which it is open, or its state
+OPEN_ON = "SELECT CASE state WHEN 'open' THEN split_part(place, '/', 2) ELSE state END FROM snowflake_registry"
 # the timeline that the present one came from, as in OPEN_ON
 PARENT = """SELECT lpad(upper(to_hex(split_part(line, E'\\t', 1)::int)), 8, '0')
 FROM regexp_split_to_table(pg_read_file(format('pg_wal/%s.history', left(pg_walfile_name(pg_current_wal_lsn()), 8))), '\\n')
@@ -61,33 +61,94 @@ def ask(conninfo, sql, seconds):
         return None
 
 
-def wait_for(function, seconds):
-    for _ in range(seconds * 5):
-        if function():
-            return True
+def wait_for(wanted, function, seconds):
+    """What it returns, as soon as that is wanted, or at the end."""
+    end = time.monotonic() + seconds
+    while True:
+        result = function()
+        if result == wanted or time.monotonic() >= end:
+            return result
         time.sleep(0.2)
-    return False
 
 
-def has_all(options):
-    """All others answer, but one, which may be the primary that failed, and none has more."""
+def is_on(value):
+    """As Patroni reads it, who takes texts too."""
+    return str(value).lower() in ("true", "on", "yes", "1")
+
+
+def doubt(options):
+    """Why the promotion may lose something.  None if all others answer, but one, which
+    may be the primary that failed, and none has more."""
     replayed = ask(options.registry, REPLAYED, 5)
-    answers = replayed and [ask(f"{options.registry} host={host}", HAS_NO_MORE.format(replayed[0]), 2)
-                            for host in options.others]
-    return options.others and replayed and answers.count(["t"]) >= len(options.others) - 1 and ["f"] not in answers
+    if not replayed or not replayed[0]:
+        return "its database does not answer as a standby"
+    answers = {host: ask(f"{options.registry} host={host}", HAS_NO_MORE.format(replayed[0]), 2)
+               for host in options.others}
+    ahead = [host for host in answers if answers[host] == ["f"]]
+    silent = [host for host in answers if answers[host] not in (["t"], ["f"])]
+    if ahead:
+        return f"{', '.join(ahead)} had received more than this member had replayed"
+    if len(silent) > 1:
+        return f"{', '.join(silent)} did not answer as standbys that stream, and only one may be missing"
+    return None
 
 
-def kinds(options):
-    return ask(options.registry, KINDS, 5) or []
+def look_at_registry(options, config):
+    """What to note: the timeline on which to open it, or why not to."""
+    if config is None:
+        return {"doubt": "Patroni could not be asked for its mode"}
+    # not quorum: another standby could go on confirming commits of a primary that lives
+    for name in ("synchronous_mode", "synchronous_mode_strict"):
+        if not is_on(config.get(name)):
+            return {"doubt": f"{name} is {config.get(name, 'off')}"}
+    if not options.others:
+        return {"doubt": "--others names no member"}
+    why = wait_for(None, lambda: doubt(options), 2)
+    if why:
+        return {"doubt": why}
+    state = ask(options.registry, OPEN_ON, 5)
+    if state in (["closed"], ["guarded"]):
+        return {"doubt": f"it was {state[0]} before"}
+    return {"open_on": state[0]} if state else {"doubt": "its state could not be read"}
 
 
-def patroni(options, path):
+def rest_api(options):
+    """Patroni's address, and how to connect to it.  That is in the file with which
+    Patroni was started, which has started this."""
+    # Many certificates are signed by nobody.  This is the member's own address, where
+    # nobody else answers, and nothing secret is sent.
+    tls = ssl.create_default_context()
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE
+    if options.api:
+        return options.api, tls
+
+    import yaml  # which Patroni has
+    with open(f"/proc/{os.getppid()}/cmdline", encoding="utf-8") as arguments:
+        name = arguments.read().split("\0")[-2]
     try:
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(options.api + path, timeout=2) as answer:
+        with open(name, encoding="utf-8") as file:
+            config = yaml.safe_load(file)
+        rest, ctl = config["restapi"], config.get("ctl") or {}
+        address = rest.get("connect_address") or rest["listen"]
+    except Exception as error:
+        raise ValueError(f"{name} does not tell its address: {error!r}") from error
+    if ctl.get("certfile"):  # Patroni may ask for one
+        tls.load_cert_chain(ctl["certfile"], ctl.get("keyfile"), ctl.get("keyfile_password"))
+    return ("https://" if rest.get("certfile") else "http://") + address, tls
+
+
+def dynamic_configuration(options):
+    """That of Patroni, or None."""
+    url = "Patroni"
+    try:
+        url, tls = rest_api(options)
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
+        with direct.open(url + "/config", timeout=2) as answer:
             return json.load(answer)
-    except (OSError, ValueError) as error:
-        say(f"Patroni does not answer: {error}")
+    except Exception as error:  # of many libraries
+        say(f"{url} could not be asked for its mode: {error}. "
+            "Without it this script refuses no promotion and opens no registry. See --api.")
         return None
 
 
@@ -98,54 +159,64 @@ class Note:
         directory = ask(options.dbname, "SHOW data_directory", 5)
         self.file = directory and os.path.join(directory[0], "pg_stat_tmp", "patroni_hook.json")
 
-    def take(self, what, seconds):
+    def take(self, seconds):
         """Forget it, and return it if it is not older than this."""
         try:
             with open(self.file, encoding="utf-8") as file:
                 note = json.load(file)
             os.unlink(self.file)
-            return note.get(what) if 0 <= time.time() - note["at"] <= seconds else None
+            return note if 0 <= time.time() - note["at"] <= seconds else {}
         except (OSError, TypeError, ValueError):
-            return None
+            return {}
 
     def leave(self, **what):
-        with open(self.file, "w", encoding="utf-8") as file:
-            json.dump(dict(what, at=time.time()), file)
+        """Returns whether it could."""
+        try:
+            with open(self.file, "w", encoding="utf-8") as file:
+                json.dump(dict(what, at=time.time()), file)
+            return True
+        except (OSError, TypeError) as error:
+            say(f"cannot remember anything: {error}")
+            return False
 
 
 def pre_promote(options):
-    config = patroni(options, "/config") or {}
+    config = dynamic_configuration(options)
     note = Note(options)
-    refused = note.take("refused", 600)
+    refused = note.take(600).get("refused")
     wrong = ask(options.dbname, IS_HERE, 5) and ask(options.dbname, WOULD_FAIL, 10) or []
 
     for row in wrong:
         say(f"promoted, this server could draw no ID: {row}")
-    if wrong and note.file and config and not config.get("synchronous_mode") and not refused:
-        note.leave(refused=True)
+    mode = "unknown" if config is None else config.get("synchronous_mode")
+    if wrong and not is_on(mode) and mode not in ("unknown", "quorum") and not refused and note.leave(refused=True):
         say("it is not promoted now")
         return 1
-    # not quorum: another standby could go on confirming commits of a primary that lives
-    is_strict = config.get("synchronous_mode") in (True, "on", "true") and config.get("synchronous_mode_strict")
-    if options.registry and note.file and is_strict and wait_for(lambda: has_all(options), 2):
-        note.leave(open_on={kind: ask(options.registry, OPEN_ON.format(kind[:-1]), 5) for kind in kinds(options)})
+    if options.registry:
+        note.leave(**look_at_registry(options, config))
     return 0
 
 
 def on_role_change(options):
-    open_on = Note(options).take("open_on", 300) or {}
-    is_primary = wait_for(lambda: ask(options.registry, "SELECT pg_is_in_recovery()", 5) == ["f"], 60)
-    parent = is_primary and ask(options.registry, PARENT, 5)
-    for kind in kinds(options):
-        if parent and open_on.get(kind) == parent and ask(options.registry, f"SELECT snowflake_open_{kind}()", 60):
-            say(f"snowflake_{kind} is open: the promotion has lost nothing")
-        else:
-            say(f"snowflake_{kind} opens by itself: the promotion may have lost something")
+    note = Note(options).take(300)
+    if "open_on" not in note:
+        why = note.get("doubt", "pre_promote has noted nothing in the last 5 minutes")
+    elif wait_for(["f"], lambda: ask(options.registry, "SELECT pg_is_in_recovery()", 5), 60) != ["f"]:
+        why = "its database does not answer as a primary"
+    elif ask(options.registry, PARENT, 5) != [note["open_on"]]:
+        why = f"it was open on timeline {note['open_on']}, which this one does not come from"
+    elif not ask(options.registry, "SELECT snowflake_open_registry()", 60):
+        why = "it could not be opened"
+    else:
+        say("the registry is open: the promotion has lost nothing")
+        return
+    say(f"the registry opens by itself: {why}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--api", default="http://127.0.0.1:8008", help="Patroni's REST API on this member")
+    parser.add_argument("--api", help="Patroni's REST API on this member, if its file does not have the address, "
+                        "such as http://10.0.0.1:8008")
     parser.add_argument("--dbname", default="dbname=postgres", help="the home database, as psql connects to it")
     parser.add_argument("--registry", help="the registry's database, if this cluster has one")
     parser.add_argument("--others", type=lambda hosts: hosts.split(","), default=[], help="the hosts of all other members")

@@ -306,7 +306,7 @@ make_server_tree() {
 	as_user rm -rf "$server/$lib/bin"
 	as_user cp -r "/$lib/bin" "$server/$lib/bin"
 	as_user rm -f "$server/$lib/lib/snowflake.so" \
-		"$server/$share/extension"/snowflake{,_home,_nodes,_segments}.control
+		"$server/$share/extension"/snowflake{,_home,_registry}.control
 	bin=$server/$lib/bin
 	pg_config=$bin/pg_config
 }

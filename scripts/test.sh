@@ -116,6 +116,7 @@ needed=(gcc libc6-dev make procps "postgresql-$pg_major"
 [ ${#servers[@]} -eq 0 ] || needed+=(mmdebstrap)
 [ -z "$packages" ] || needed+=(mmdebstrap git)
 ! wanted model || needed+=(spin)
+! wanted patroni_hook || needed+=(python3-yaml openssl)
 ! wanted bench || needed+=(gnuplot-nox)
 install_packages "${needed[@]}"
 

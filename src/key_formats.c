@@ -46,6 +46,7 @@
 #include "compat.h"
 #include "key_formats.h"
 #include "settings.h"
+#include "utf8.h"
 
 PG_FUNCTION_INFO_V1(snowflake_check_key_format);
 
@@ -360,7 +361,7 @@ formats_find(const FormatRows *formats, const char *name, int len)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("key format \"%.*s\" does not exist", len, name),
+			 errmsg("key format \"%s\" does not exist", text_cut(name, len)),
 			 errhint("snowflake_key_formats() lists the formats, and snowflake_key_format_create() makes one.")));
 }
 

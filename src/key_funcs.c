@@ -25,6 +25,7 @@
 #include "generator.h"
 #include "key_formats.h"
 #include "settings.h"
+#include "utf8.h"
 
 PG_FUNCTION_INFO_V1(snowflake_route_number);
 PG_FUNCTION_INFO_V1(snowflake_route_text);
@@ -40,13 +41,6 @@ typedef struct ReadKey
 	TimestampTz ts;
 	int64		id;
 } ReadKey;
-
-/* How much of a malformed text to show, in bytes. */
-static int
-shown_length(const char *str, int len)
-{
-	return pg_mbcliplen(str, len, KEY_MAX_LENGTH);
-}
 
 /*
  * Routes
@@ -86,8 +80,7 @@ route_text(const char *str, int len, int64 tables, bool by_hash)
 	if (!key_route_codes(str, len, tables, &table, &error))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid route: \"%.*s%s\"", shown_length(str, len), str,
-						shown_length(str, len) < len ? "..." : ""),
+				 errmsg("invalid route: \"%s\"", text_cut(str, len)),
 				 errdetail("%s", error.message),
 				 len > 0 ?
 				 errhint("Route by a number, or by the method \"hash\", which takes any character.") : 0));
@@ -176,7 +169,7 @@ snowflake_route_text(PG_FUNCTION_ARGS)
 	if (!by_hash && strcmp(method, "codes") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unknown method \"%s\"", method),
+				 errmsg("unknown method \"%s\"", text_cut(method, strlen(method))),
 				 errhint("There are \"codes\" and \"hash\".")));
 
 	PG_RETURN_DATUM(make_route(fcinfo,
@@ -193,8 +186,7 @@ report_invalid(const char *str, int len, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-			 errmsg("invalid snowflake key: \"%.*s%s\"", shown_length(str, len), str,
-					shown_length(str, len) < len ? "..." : ""),
+			 errmsg("invalid snowflake key: \"%s\"", text_cut(str, len)),
 			 errdetail("%s", detail)));
 }
 

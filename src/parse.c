@@ -28,6 +28,7 @@
 #include "dialect.h"
 #include "parse.h"
 #include "settings.h"
+#include "utf8.h"
 
 PG_FUNCTION_INFO_V1(snowflake_parse);
 PG_FUNCTION_INFO_V1(snowflake_parse_dialect);
@@ -132,7 +133,8 @@ parse_check_by(const Meaning *meaning, int64 id)
 					   meaning->dialect->name,
 					   timestamptz_to_str(id_timestamp(meaning, max_id))) :
 			 errdetail("IDs of the layout \"%s\" are from 0 to " INT64_FORMAT ".",
-					   meaning->layout_text, max_id)));
+					   text_cut(meaning->layout_text, strlen(meaning->layout_text)),
+					   max_id)));
 }
 
 int64
@@ -198,7 +200,8 @@ parse_layout(const char *layout_text, Layout *layout)
 	if (!layout_parse(layout_text, layout, &error))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid snowflake layout \"%s\"", layout_text),
+				 errmsg("invalid snowflake layout \"%s\"",
+						text_cut(layout_text, strlen(layout_text))),
 				 errdetail("%s", error.message),
 				 dialect != NULL ?
 				 errhint("The layout of the dialect \"%s\" is \"%s\".",
@@ -234,7 +237,7 @@ parse_dialect(const char *name)
 						 dialect->name);
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("unknown snowflake dialect \"%s\"", name),
+			 errmsg("unknown snowflake dialect \"%s\"", text_cut(name, strlen(name))),
 			 strchr(name, ':') != NULL ?
 			 errhint("A layout needs its epoch, as a third argument. The dialects are: %s.",
 					 names.data) :
@@ -365,9 +368,6 @@ snowflake_dialects(PG_FUNCTION_ARGS)
 PG_FUNCTION_INFO_V1(snowflake_encode);
 PG_FUNCTION_INFO_V1(snowflake_decode);
 
-/* How much of a malformed text to show, in bytes. */
-#define SHOWN_TEXT	40
-
 /* The argument "base". */
 static const Codec *
 getarg_codec(FunctionCallInfo fcinfo, int argno)
@@ -378,7 +378,8 @@ getarg_codec(FunctionCallInfo fcinfo, int argno)
 	if (codec == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unknown base \"%s\"", text_to_cstring(name)),
+				 errmsg("unknown base \"%s\"",
+						text_cut(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name))),
 				 errhint("There are \"base32\", \"base58\" and \"base62\".")));
 	return codec;
 }
@@ -455,15 +456,11 @@ snowflake_decode(PG_FUNCTION_ARGS)
 
 	result = codec_decode(codec, str, len, &id, &offset);
 	if (result != CODEC_OK)
-	{
-		int			shown = pg_mbcliplen(str, len, SHOWN_TEXT);
-
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-				 errmsg("invalid %s text for a snowflake ID: \"%.*s%s\"",
-						codec->name, shown, str, shown < len ? "..." : ""),
+				 errmsg("invalid %s text for a snowflake ID: \"%s\"",
+						codec->name, text_cut(str, len)),
 				 errdetail_decode(codec, result, str, len, (int) offset)));
-	}
 	PG_RETURN_INT64(id);
 }
 

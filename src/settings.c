@@ -742,7 +742,7 @@ settings_file_errors(void)
 		wrong->what = psprintf("%s, in file \"%s\", line %d",
 							   error->message, line->filename, line->sourceline);
 		wrong->detail = error->detail;
-		wrong->hint = psprintf("Correct \"%s\" in that file before the next restart.%s%s",
+		wrong->hint = psprintf("Correct \"%s\" before the next restart: in that file, or where a program such as Patroni writes the file, in the configuration of that program.%s%s",
 							   name, error->hint ? " " : "", error->hint ? error->hint : "");
 		errors = lappend(errors, wrong);
 	}

@@ -98,3 +98,11 @@ text_shown(const char *text)
 
 	return psprintf("%.*s.", (int) (colon - text), text);
 }
+
+char *
+text_cut(const char *text, int len)
+{
+	int			shown = pg_mbcliplen(text, len, 100);
+
+	return psprintf("%.*s%s", shown, text, shown < len ? "..." : "");
+}

@@ -30,6 +30,9 @@ extern bool may_read_all_stats(void);
  */
 extern const char *text_shown(const char *text);
 
+/* As much of an argument as a message quotes: "..." stands where it is cut. */
+extern char *text_cut(const char *text, int len);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_UTF8_H */

@@ -203,7 +203,7 @@ foreach my $case (
 	my ($lines, $line, $message, $why, $right) = @$case;
 	my ($name) = lc($lines->[-1]) =~ /^(\S+)/;
 	my $what = qq($message, in file "$file", line $line);
-	my $mend = qq(Correct "$name" in that file before the next restart.) . ($right ? " $right" : '');
+	my $mend = qq(Correct "$name" before the next restart: in that file, or where a program such as Patroni writes the file, in the configuration of that program.) . ($right ? " $right" : '');
 
 	$offset = -s $node->logfile;
 	configure(@right, @$lines);

@@ -360,7 +360,7 @@ clean_up();
 
 create_database('reference');
 $node->safe_psql('reference',
-	"CREATE EXTENSION $_") foreach qw(snowflake snowflake_nodes snowflake_segments);
+	"CREATE EXTENSION $_") foreach qw(snowflake snowflake_registry);
 
 my $members = <<'SQL';
 SELECT e.extname, d.classid::regclass,
@@ -433,7 +433,7 @@ SQL
 	next if $internal{$name} && @in == 0 && $relations{$name};    # under the view
 	$result = ($set eq 't' ? 'setof ' : '') . '(' . join(', ', @out) . ')' if @out;
 	$public = $documented{$signature}[1]
-	  if $documented{$signature} && $functions{$name} =~ /_(?:nodes|segments)$/;
+	  if $documented{$signature} && $functions{$name} =~ /_registry$/;
 	$there{$signature} = [ plain($result =~ s/^SETOF/setof/r), $public ];
 }
 

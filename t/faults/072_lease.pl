@@ -1028,9 +1028,12 @@ sub test_settings
 	$node->safe_psql('postgres', $convert);
 	unlike($node->safe_psql('postgres', q(SELECT * FROM snowflake_convert('t', 'id'))), qr/node_id/, 'no number yet: a conversion can be planned');
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_check() WHERE status IS NULL)), '0', 'no number yet: snowflake_check() answers');
+	my $its_number = q(SELECT status, detail FROM snowflake_check() WHERE "check" = 'node_id');
+	is($node->safe_psql('postgres', $its_number), 'warning|This server has no number now. The check "registry" says why.', 'that there is none');
 	$password->($secret);
-	number($server);
+	my $number = number($server);
 	flows($server, 'the right password');
+	is($node->safe_psql('postgres', $its_number), "ok|This server is node $number, leased from the registry.", 'and which one');
 	unlike(slurp_file($node->logfile) . $node->safe_psql('postgres', 'SELECT * FROM pg_settings; SELECT * FROM pg_stat_snowflake; SELECT * FROM pg_stat_activity; SELECT * FROM snowflake_check()')
 		  . $registry->safe_psql('postgres', 'SELECT * FROM snowflake_nodes'),
 		qr/$secret/, 'in no log and no view');

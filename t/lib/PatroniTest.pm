@@ -106,7 +106,7 @@ sub new_cluster
 		my ($member, $host) = ("$name$n", "127.0.0.$n");
 		my %user = (username => 'postgres', password => 'none');
 		my $at = "host=$host port=$port user=postgres dbname=postgres";
-		my $call = "$hook --api http://$host:$rest --dbname '$at' " . ($opts{hook} // '') =~ s/AT/'$at'/r =~ s/OTHERS/join ',', map { "127.0.0.$_" } grep { $_ != $n } 1 .. 3/er;
+		my $call = "$hook --dbname '$at' " . ($opts{hook} // '') =~ s/AT/'$at'/r =~ s/OTHERS/join ',', map { "127.0.0.$_" } grep { $_ != $n } 1 .. 3/er;
 
 		PostgreSQL::Test::Utils::append_to_file("$dir/$member.yml", encode_json({
 			scope => $name,
