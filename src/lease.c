@@ -488,6 +488,7 @@ lease_take(const Grant *grant)
 		return;					/* it will be granted again */
 
 	lease_note_error("", "", false);
+	strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
 	if (grant->node != (int) pg_atomic_read_u32(&lease->node) ||
 		grant->floor_us > lease->floor_us)
 	{
@@ -501,12 +502,10 @@ lease_take(const Grant *grant)
 			taken.floor_us = Max(taken.floor_us, lease->recalled_floor_us);
 
 		remember(&taken);
-		strlcpy(lease->known_token, taken.token, sizeof(lease->known_token));
 		offer(&taken);
 	}
 	else
 	{
-		strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
 		shmem_raise(&lease->mark_us, (uint64) grant->mark_us);
 		worker_wake(&shared->mark_writer);
 		pg_atomic_write_u64(&lease->deadline_us, (uint64) grant->deadline_us);

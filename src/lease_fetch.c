@@ -45,7 +45,7 @@ static const char request_sql[] =
 	" timeline, changes, renewals, free, warning,"
 	" refusal, refusal_passes, refusal_detail, refusal_hint"
 	" FROM %ssnowflake_lease_node("
-	LINK_PROTOCOL_ARGUMENT " token => $1::uuid, number => $2::integer,"
+	"protocol => " CppAsString2(LINK_PROTOCOL) ", token => $1::uuid, number => $2::integer,"
 	" held => $3::integer, held_token => $4::uuid,"
 	" remaining => $5::bigint OPERATOR(pg_catalog.*) interval '1 us',"
 	" instance => $6::text, max_node => $7::integer,"
@@ -124,7 +124,6 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	const char **values = request->values;
 	const char *held_token;
 	int			held = lease_held(&held_token);
-	int64		remaining;
 	int			n = 0;
 	char		host[256];
 	char		layout[LAYOUT_TEXT_SIZE];
@@ -137,14 +136,13 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	registry.valid_until = lease_is_valid() ?
 		(int64) pg_atomic_read_u64(&shared->lease.deadline_us) : 0;
 	registry.lease_ttl = LEASE_TTL_US;
-	remaining = registry.valid_until == PG_INT64_MAX ? registry.lease_ttl :
-		Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0);
 
 	values[n++] = lease_token();
 	values[n++] = lease_is_registration() ? psprintf("%d", lease_node()) : NULL;
 	values[n++] = held < 0 ? NULL : psprintf("%d", held);
 	values[n++] = held_token[0] == '\0' ? NULL : held_token;
-	values[n++] = psprintf(INT64_FORMAT, remaining);
+	values[n++] = psprintf(INT64_FORMAT, registry.valid_until == PG_INT64_MAX ? registry.lease_ttl :
+						   Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0));
 	values[n++] = lease_instance();
 	values[n++] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
 	values[n++] = psprintf(INT64_FORMAT, registry.lease_ttl);

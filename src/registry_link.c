@@ -95,11 +95,11 @@
 	" e.extversion, pg_catalog.quote_ident(n.nspname)," \
 	" pg_catalog.has_schema_privilege(n.oid, 'USAGE')," \
 	" pg_catalog.has_function_privilege(p.oid, 'EXECUTE')" \
-	" FROM me LEFT JOIN pg_catalog.pg_extension AS e ON e.extname OPERATOR(pg_catalog.=) $2::pg_catalog.name" \
+	" FROM me LEFT JOIN pg_catalog.pg_extension AS e ON e.extname OPERATOR(pg_catalog.=) '" REGISTRY_EXTENSION "'::pg_catalog.name" \
 	" LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace" \
 	" LEFT JOIN pg_catalog.pg_proc AS p ON p.pronamespace OPERATOR(pg_catalog.=) n.oid" \
-	" AND p.proname OPERATOR(pg_catalog.=) $3::pg_catalog.name" \
-	" AND p.pronargs OPERATOR(pg_catalog.=) $4::pg_catalog.int2" \
+	" AND p.proname OPERATOR(pg_catalog.=) $2::pg_catalog.name" \
+	" AND p.pronargs OPERATOR(pg_catalog.=) $3::pg_catalog.int2" \
 	" LIMIT 1"
 
 /* Its columns. */
@@ -416,8 +416,7 @@ greet(RegistryLink *link)
 {
 	const LinkClient *client = link->client;
 	const char *values[] = {
-		session_name(link), REGISTRY_EXTENSION, client->function,
-		psprintf("%d", client->nargs)
+		session_name(link), client->function, psprintf("%d", client->nargs)
 	};
 
 	forget_answer(link);

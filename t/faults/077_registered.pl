@@ -321,7 +321,7 @@ sub test_copies
 
 	# A standby is promoted while the registry is away, in place of its primary.
 	my $standby = new_copy($registry, 'standby', $primary, 'backup', has_streaming => 1, mode => 'hole');
-	says($standby, 'registry', qr/^ok\|This is a standby: it registers its node number when it is promoted\.$/, 'a standby registers nothing');
+	says($standby, 'registry', qr/^ok\|This is a standby: it asks the registry when it is promoted\.$/, 'a standby registers nothing');
 	$primary->{node}->wait_for_catchup($standby->{node}, 'replay');
 	kill9_postmaster($primary->{node}, all => 1);
 	$standby->{node}->promote;
