@@ -167,8 +167,7 @@ check_registry(CheckState *state)
 	else if (shared == NULL)
 		check_row(state, "error", "There is no background worker to ask the registry, as snowflake is not preloaded.");
 	else if (RecoveryInProgress())
-		check_say(state, "ok", "This is a standby: it %s when it is promoted.",
-				  lease_is_registration() ? "registers its node number" : "leases a node number");
+		check_row(state, "ok", "This is a standby: it asks the registry when it is promoted.");
 	else
 	{
 		bool		fails = lease_describe(&detail, &hint);
@@ -179,7 +178,8 @@ check_registry(CheckState *state)
 			check_say(state, "warning", "%s %s", text_shown(detail), hint);
 		else
 			check_row(state, "ok", detail);
-		check_free_numbers(state);
+		if (settings_need_lease())
+			check_free_numbers(state);
 	}
 }
 

@@ -304,14 +304,8 @@ begin(const char *activity)
 	home_run("SET LOCAL synchronous_commit = local");
 }
 
-/*
- * Remember the lease in the home database.  Not each renewal, which would let
- * an idle server write: when the token or the number is a new one, when a
- * quarter of the time is gone and IDs were drawn since, and at a shutdown.  And
- * what a registration begins and ends with.
- */
 static void
-remember(const Grant *grant)
+write_row(const Grant *grant)
 {
 	RegistrySeen seen;
 	const char *row[11];
@@ -342,11 +336,20 @@ remember(const Grant *grant)
 		elog(ERROR, "could not write to " TABLE);
 }
 
+/*
+ * Remember the lease in the home database.  Not each renewal, which would let
+ * an idle server write: when the token or the number is a new one, when a
+ * quarter of the time is gone and IDs were drawn since, and at a shutdown.  And
+ * what a registration begins and ends with.
+ */
 static void
-note_remembered(const Grant *grant)
+remember(const Grant *grant)
 {
 	RegistrySeen seen;
 
+	begin("remembering the lease of the node number");
+	write_row(grant);
+	home_commit();
 	shared->lease.remembered_node = grant->node;
 	shared->lease.remembered_deadline_us = grant->deadline_us;
 	strlcpy(shared->lease.remembered_token, grant->token,
@@ -385,10 +388,7 @@ lease_remember(void)
 		  (grant.deadline_us - clock_read_steady()) / 4)))
 		return;
 
-	begin("remembering the lease of the node number");
 	remember(&grant);
-	home_commit();
-	note_remembered(&grant);
 	lease->remembered_last_unit = last;
 }
 
@@ -411,7 +411,7 @@ lease_remember_at_exit(void)
 	if (OidIsValid(RangeVarGetRelidExtended(name, RowExclusiveLock,
 											RVR_MISSING_OK | RVR_SKIP_LOCKED,
 											NULL, NULL)))
-		remember(&grant);
+		write_row(&grant);
 	SPI_finish();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
@@ -488,6 +488,7 @@ lease_take(const Grant *grant)
 		return;					/* it will be granted again */
 
 	lease_note_error("", "", false);
+	strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
 	if (grant->node != (int) pg_atomic_read_u32(&lease->node) ||
 		grant->floor_us > lease->floor_us)
 	{
@@ -500,16 +501,11 @@ lease_take(const Grant *grant)
 		if (grant->node == lease->recalled_node)
 			taken.floor_us = Max(taken.floor_us, lease->recalled_floor_us);
 
-		begin("remembering the lease of the node number");
 		remember(&taken);
-		home_commit();
-		note_remembered(&taken);
-		strlcpy(lease->known_token, taken.token, sizeof(lease->known_token));
 		offer(&taken);
 	}
 	else
 	{
-		strlcpy(lease->known_token, grant->token, sizeof(lease->known_token));
 		shmem_raise(&lease->mark_us, (uint64) grant->mark_us);
 		worker_wake(&shared->mark_writer);
 		pg_atomic_write_u64(&lease->deadline_us, (uint64) grant->deadline_us);
@@ -595,8 +591,7 @@ lease_note_seen(const char *timeline, int64 changes, int64 renewals)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	strlcpy(seen->timeline, timeline, sizeof(seen->timeline));
 	seen->changes = changes;
-	if (renewals >= 0)
-		seen->renewals = renewals;
+	seen->renewals = renewals;
 	LWLockRelease(shared->lock);
 }
 
@@ -709,7 +704,7 @@ lease_recall(void)
 	Grant		grant = {0};
 	bool		is_ours = false;
 	bool		goes_on = false;
-	char		registered[LEASE_TOKEN_SIZE] = "";
+	char		token[LEASE_TOKEN_SIZE] = "";
 	TimeLineID	origin = GetWALInsertionTimeLine();
 
 	if (lease->recalled)
@@ -737,13 +732,12 @@ lease_recall(void)
 			lease->recalled_floor_us = grant.floor_us;
 			strlcpy(lease->recalled_token, grant.token, sizeof(lease->recalled_token));
 		}
-		if (lease_is_registration() && lease_fits(grant.node) && grant.mark_us == PG_INT64_MAX)
+		if (lease_fits(grant.node) && (grant.mark_us == PG_INT64_MAX) == lease_is_registration())
 		{
-			goes_on = grant.deadline_us != 0;
-			strlcpy(registered, grant.token, sizeof(registered));
+			strlcpy(token, grant.token, sizeof(token));
+			goes_on = lease_is_registration() ? grant.deadline_us != 0 :
+				is_ours && clock_read_steady() < grant.deadline_us;
 		}
-		else if (!lease_is_registration() && lease_fits(grant.node) && grant.mark_us != PG_INT64_MAX)
-			goes_on = is_ours && clock_read_steady() < grant.deadline_us;
 		grant.token = lease->recalled_token;
 		recall_seen();
 		if (!is_ours)
@@ -754,17 +748,14 @@ lease_recall(void)
 			home_run("UPDATE " TABLE " SET timeline = %u", GetWALInsertionTimeLine());
 	}
 	lease->origin = origin;
-	if (lease_is_registration() && registered[0] == '\0')
+	if (lease_is_registration() && token[0] == '\0')
 	{
-		Grant		asked = {.node = snowflake_node_id,.token = registered,.mark_us = PG_INT64_MAX,
-		.floor_us = lease->recalled_floor_us};
-
-		instance_name_start(registered, sizeof(registered));
-		remember(&asked);
+		instance_name_start(token, sizeof(token));
+		write_row(&(Grant) {snowflake_node_id, token, 0, PG_INT64_MAX, lease->recalled_floor_us});
 	}
 	home_commit();
 	if (lease_is_registration())
-		strlcpy(lease->token, registered, sizeof(lease->token));
+		strlcpy(lease->token, token, sizeof(lease->token));
 	lease->recalled = true;
 
 	/* the registry takes it from there: it knows that token */

@@ -128,7 +128,7 @@ extern void lease_remember_at_exit(void);
 
 /*
  * What was seen of the registry.  It is written by what it says in its answers
- * alone; renewals < 0 where it has granted nothing.
+ * alone, and in those only that give a number.
  */
 extern void lease_seen(RegistrySeen *seen);
 extern void lease_note_seen(const char *timeline, int64 changes, int64 renewals);

@@ -4,8 +4,9 @@
  *		Asking the registry for a node number, again and again.
  *
  * The registry is a database with the extension, whose snowflake_lease_node()
- * gives and renews numbers, and registers those that are configured.  It is asked every RENEW_MS, over a link of its
- * own (registry_link.c).  What it answers goes to lease.c.
+ * gives and renews numbers, and registers those that are configured.  It is
+ * asked every RENEW_MS, over a link of its own (registry_link.c).  What it
+ * answers goes to lease.c.
  *
  * The state is the process's own.  The next one begins anew, with the same
  * token.
@@ -36,28 +37,26 @@
  * All of a request in one statement, and so in one transaction: what it
  * answers counts when that is committed.  Times go as microseconds since 1970.
  */
-#define REQUEST \
-	"SELECT protocol, node, floor, granted," \
-	" (extract(epoch FROM lease_ttl) OPERATOR(pg_catalog.*) 1000000)::bigint," \
-	" (extract(epoch FROM registry_clock) OPERATOR(pg_catalog.*) 1000000)::bigint," \
-	" peers, (extract(epoch FROM peers_offset) OPERATOR(pg_catalog.*) 1000000)::bigint," \
-	" timeline, changes, renewals, free, warning," \
-	" refusal, refusal_passes, refusal_detail, refusal_hint" \
-	" FROM %ssnowflake_lease_node(" \
-	LINK_PROTOCOL_ARGUMENT " token => $1::uuid, number => $2::integer," \
-	" held => $3::integer, held_token => $4::uuid," \
-	" remaining => $5::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
-	" instance => $6::text, max_node => $7::integer," \
-	" lease_ttl => $8::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
-	" mark => $9::bigint, clock => $10::timestamptz," \
-	" clock_offset => $11::bigint OPERATOR(pg_catalog.*) interval '1 us'," \
-	" layout => $12::text, host => $13::text, port => $14::integer," \
-	" system_identifier => $15::bigint, seen => $16::bigint," \
-	" renewals => $17::bigint, wants_peers => $18::boolean)"
+static const char request_sql[] =
+	"SELECT protocol, node, floor, granted,"
+	" (extract(epoch FROM lease_ttl) OPERATOR(pg_catalog.*) 1000000)::bigint,"
+	" (extract(epoch FROM registry_clock) OPERATOR(pg_catalog.*) 1000000)::bigint,"
+	" peers, (extract(epoch FROM peers_offset) OPERATOR(pg_catalog.*) 1000000)::bigint,"
+	" timeline, changes, renewals, free, warning,"
+	" refusal, refusal_passes, refusal_detail, refusal_hint"
+	" FROM %ssnowflake_lease_node("
+	"protocol => " CppAsString2(LINK_PROTOCOL) ", token => $1::uuid, number => $2::integer,"
+	" held => $3::integer, held_token => $4::uuid,"
+	" remaining => $5::bigint OPERATOR(pg_catalog.*) interval '1 us',"
+	" instance => $6::text, max_node => $7::integer,"
+	" lease_ttl => $8::bigint OPERATOR(pg_catalog.*) interval '1 us',"
+	" mark => $9::bigint, clock => $10::timestamptz,"
+	" clock_offset => $11::bigint OPERATOR(pg_catalog.*) interval '1 us',"
+	" layout => $12::text, host => $13::text, port => $14::integer,"
+	" system_identifier => $15::bigint, seen => $16::bigint,"
+	" renewals => $17::bigint, wants_peers => $18::boolean)";
 
 #define REQUEST_PARAMS	18
-
-static const char request_sql[] = REQUEST;
 
 /* The columns of the answer. */
 enum
@@ -104,23 +103,19 @@ failed(const LinkFailure *failure, const char **hint)
 	const char *what = failure->hint != NULL ? failure->hint : "";
 
 	lease_note_error(failure->sentence, what, !failure->passes);
+	if (lease_is_valid())
+		*hint = psprintf("%s%s%s", what, *what != '\0' ? " " : "", lease_is_registration() ?
+						 "The server goes on issuing IDs, as it is registered." :
+						 psprintf("The server can go on issuing IDs until %s.",
+								  timestamptz_to_str(lease_ends_at())));
+	else if (failure->hint == NULL)
+		*hint = "No ID is issued until the registry gives a number, or registers the configured one.";
 	if (lease_is_registration())
-	{
-		if (failure->hint == NULL)
-			*hint = lease_is_valid() ? "The server goes on issuing IDs, as it is registered." :
-				"No ID is issued until the registry has registered the number.";
 		return psprintf(lease_is_valid() ? "could not confirm the snowflake node number %d" :
 						"could not register the snowflake node number %d", lease_node());
-	}
-	if (lease_is_valid())
-	{
-		*hint = psprintf("%s%sThe server can go on issuing IDs until %s.",
-						 what, *what != '\0' ? " " : "", timestamptz_to_str(lease_ends_at()));
-		return psprintf("could not renew the lease of the snowflake node number %d", lease_node());
-	}
-	if (failure->hint == NULL)
-		*hint = "No ID is issued until the registry gives a number.";
-	return "could not lease a snowflake node number";
+	return lease_is_valid() ?
+		psprintf("could not renew the lease of the snowflake node number %d", lease_node()) :
+		"could not lease a snowflake node number";
 }
 
 static void
@@ -129,7 +124,6 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	const char **values = request->values;
 	const char *held_token;
 	int			held = lease_held(&held_token);
-	int64		remaining;
 	int			n = 0;
 	char		host[256];
 	char		layout[LAYOUT_TEXT_SIZE];
@@ -142,14 +136,13 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	registry.valid_until = lease_is_valid() ?
 		(int64) pg_atomic_read_u64(&shared->lease.deadline_us) : 0;
 	registry.lease_ttl = LEASE_TTL_US;
-	remaining = registry.valid_until == PG_INT64_MAX ? registry.lease_ttl :
-		Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0);
 
 	values[n++] = lease_token();
 	values[n++] = lease_is_registration() ? psprintf("%d", lease_node()) : NULL;
 	values[n++] = held < 0 ? NULL : psprintf("%d", held);
 	values[n++] = held_token[0] == '\0' ? NULL : held_token;
-	values[n++] = psprintf(INT64_FORMAT, remaining);
+	values[n++] = psprintf(INT64_FORMAT, registry.valid_until == PG_INT64_MAX ? registry.lease_ttl :
+						   Max(registry.valid_until - link->sent_at - LINK_ATTEMPT_MS * 1000, 0));
 	values[n++] = lease_instance();
 	values[n++] = psprintf("%d", (int) Min(snowflake_layout.max[FIELD_NODE], PG_INT32_MAX));
 	values[n++] = psprintf(INT64_FORMAT, registry.lease_ttl);
@@ -233,21 +226,18 @@ compare_with_seen(RegistryLink *link, const PGresult *answer)
 	const char *hint = "If the registry that was used before is gone for good, and no server uses it, close this one, as docs/registry.md says under \"Backups\", and then call snowflake_forget_registry() on this server. Else two servers may get one number.";
 	char	   *timeline = text_value(answer, COL_TIMELINE);
 	int64		changes = int_value(answer, COL_CHANGES);
+	char	   *reason = NULL;
 	RegistrySeen seen;
 
 	lease_seen(&seen);
 	if (registry_link_is_outdated(seen.timeline, timeline))
+		reason = psprintf("it is on timeline %s, and was on %s before", timeline, seen.timeline);
+	else if (changes < seen.changes)
+		reason = psprintf("it has made " INT64_FORMAT " changes, and had made " INT64_FORMAT " before",
+						  changes, seen.changes);
+	if (reason != NULL)
 	{
-		registry_link_give_up_for_long(link,
-									   psprintf("it is on timeline %s, and was on %s before",
-												timeline, seen.timeline), hint);
-		return false;
-	}
-	if (changes < seen.changes)
-	{
-		registry_link_give_up_for_long(link,
-									   psprintf("it has made " INT64_FORMAT " changes, and had made " INT64_FORMAT " before",
-												changes, seen.changes), hint);
+		registry_link_give_up_for_long(link, reason, hint);
 		return false;
 	}
 	if (has_value(answer, COL_NODE))
@@ -357,12 +347,7 @@ handle_answer(RegistryLink *link, const PGresult *answer)
 		registry_link_give_up_with_error(link);
 		return;
 	}
-	if (PQntuples(answer) != 1)
-	{
-		registry_link_give_up(link, "it did not understand what was asked");
-		return;
-	}
-	if (!registry_link_understands(link, int_value(answer, COL_PROTOCOL)))
+	if (!registry_link_understands(link, PQntuples(answer) == 1 ? int_value(answer, COL_PROTOCOL) : 0))
 		return;
 	handle_row(link, answer, now);
 

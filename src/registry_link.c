@@ -95,11 +95,11 @@
 	" e.extversion, pg_catalog.quote_ident(n.nspname)," \
 	" pg_catalog.has_schema_privilege(n.oid, 'USAGE')," \
 	" pg_catalog.has_function_privilege(p.oid, 'EXECUTE')" \
-	" FROM me LEFT JOIN pg_catalog.pg_extension AS e ON e.extname OPERATOR(pg_catalog.=) $2::pg_catalog.name" \
+	" FROM me LEFT JOIN pg_catalog.pg_extension AS e ON e.extname OPERATOR(pg_catalog.=) '" REGISTRY_EXTENSION "'::pg_catalog.name" \
 	" LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace" \
 	" LEFT JOIN pg_catalog.pg_proc AS p ON p.pronamespace OPERATOR(pg_catalog.=) n.oid" \
-	" AND p.proname OPERATOR(pg_catalog.=) $3::pg_catalog.name" \
-	" AND p.pronargs OPERATOR(pg_catalog.=) $4::pg_catalog.int2" \
+	" AND p.proname OPERATOR(pg_catalog.=) $2::pg_catalog.name" \
+	" AND p.pronargs OPERATOR(pg_catalog.=) $3::pg_catalog.int2" \
 	" LIMIT 1"
 
 /* Its columns. */
@@ -204,8 +204,8 @@ registry_link_understands(RegistryLink *link, int64 protocol)
 	registry_link_give_up_for_long(link,
 								   psprintf("it speaks version " INT64_FORMAT " of the protocol, and this server version %d",
 											protocol, LINK_PROTOCOL),
-								   protocol < LINK_PROTOCOL ? "Update the older of the two: " UPDATE_REGISTRY "." :
-								   "Update the older of the two: " UPDATE_SERVER ".");
+								   psprintf("Update the older of the two: %s.",
+											protocol < LINK_PROTOCOL ? UPDATE_REGISTRY : UPDATE_SERVER));
 	return false;
 }
 
@@ -416,8 +416,7 @@ greet(RegistryLink *link)
 {
 	const LinkClient *client = link->client;
 	const char *values[] = {
-		session_name(link), REGISTRY_EXTENSION, client->function,
-		psprintf("%d", client->nargs)
+		session_name(link), client->function, psprintf("%d", client->nargs)
 	};
 
 	forget_answer(link);

@@ -29,7 +29,6 @@
  */
 #define REGISTRY_EXTENSION	"snowflake_registry"
 #define LINK_PROTOCOL		1
-#define LINK_PROTOCOL_ARGUMENT	"protocol => " CppAsString2(LINK_PROTOCOL) ","
 
 typedef struct LinkRequest
 {
@@ -197,10 +196,7 @@ extern bool registry_link_is_outdated(const char *before, const char *now);
 /* The SQLSTATE of an answer that is an error, 0 for none. */
 extern int	registry_link_sqlstate(const PGresult *answer);
 
-/*
- * For handle(): is the answer of the version that this server understands?  If
- * not, it is given up.
- */
+/* For handle(): is it of the protocol's version?  If not, it is given up. */
 extern bool registry_link_understands(RegistryLink *link, int64 protocol);
 
 /* Likewise: what came is no answer. */

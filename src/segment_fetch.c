@@ -316,20 +316,6 @@ compare_rows(const void *a, const void *b)
 }
 
 /*
- * Has this server numbers of the registry?
- */
-static bool
-has_numbers(void)
-{
-	for (int i = 0; i < shared->segments.used; i++)
-	{
-		if (segment_has_numbers(SEGMENT(i)))
-			return true;
-	}
-	return false;
-}
-
-/*
  * Another segment, or the news that there is none.
  */
 static void
@@ -399,6 +385,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	uint64		until = pg_atomic_read_u64(&segments->valid_until_us);
 	const char *place = nrows > 0 ? rows[0].place : NULL;
 	bool		is_closed = false;
+	bool		confirms = false;
 
 	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
 
@@ -432,14 +419,15 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 		{
 			apply_row(ask, row, now, (uint64) (steady - request.sent_at));
 			is_closed |= row->closed_until != NULL;
+			confirms |= row->closed_until == NULL || segment_has_numbers(ask->segment);
 		}
 	}
 
 	/*
-	 * What a registry says that is closed counts only where it confirms numbers.
+	 * What a closed registry says is remembered only where it confirms numbers.
 	 * Else it gives nothing that could get lost, see compare_with_seen().
 	 */
-	if (place != NULL && (!is_closed || has_numbers()))
+	if (place != NULL && confirms)
 	{
 		strlcpy(segments->place, place, sizeof(segments->place));
 		segments->reports = rows[0].reports;

@@ -25,7 +25,7 @@ const char	segment_take_sql[] =
 	" max_value, max_id, closed_until, is_guarded, place, reports, protocol,"
 	" (extract(epoch FROM hold) OPERATOR(pg_catalog.*) 1000000)::bigint"
 	" FROM %ssnowflake_take_segments("
-	LINK_PROTOCOL_ARGUMENT " tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[],"
+	"protocol => " CppAsString2(LINK_PROTOCOL) ", tags => $1::text[], incarnations => $2::uuid[], seen => $3::bigint[],"
 	" lengths => $4::bigint[],"
 	" hold => $5::bigint OPERATOR(pg_catalog.*) interval '1 us',"
 	" reporter => $6::uuid, reports => $7::bigint, place => $8::text)";

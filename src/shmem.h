@@ -369,22 +369,18 @@ typedef struct Lease
 
 	/*
 	 * Why there is no number, or the registry cannot be asked, and what to
-	 * do, in UTF-8; '' when all is well.  Protected by SharedState.lock.
+	 * do; and what its last answer said of other servers with this number.
+	 * In UTF-8, '' when all is well.  Protected by SharedState.lock.
 	 */
 	char		error[LEASE_ERROR_SIZE];
 	char		hint[LEASE_ERROR_SIZE];
+	char		warning[LEASE_ERROR_SIZE];
 
 	/*
 	 * Somebody has to mend that.  Protected by SharedState.lock; sessions
 	 * that wait look at it without, and may see it a moment late.
 	 */
 	bool		is_refused;
-
-	/*
-	 * What the registry said in its last answer of other servers with this
-	 * number, in UTF-8; '' for nothing.  Protected by SharedState.lock.
-	 */
-	char		warning[LEASE_ERROR_SIZE];
 } Lease;
 
 /*

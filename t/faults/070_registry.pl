@@ -87,7 +87,12 @@ sub forget_all
 {
 	my ($node) = @_;
 
-	$node->safe_psql('postgres', 'TRUNCATE snowflake_node_lease, snowflake_registry_place');
+	$node->safe_psql('postgres', <<'SQL');
+TRUNCATE snowflake_node_lease;
+UPDATE snowflake_registry_place
+SET place = snowflake_registry_here(), started_at = pg_postmaster_start_time(), changes = 0,
+    closed_until = '-infinity', guarded_until = '-infinity'
+SQL
 	return;
 }
 

@@ -245,7 +245,7 @@ sub test_away
 	stops($never, 'never registered', 20, '55P03', qr/^Node number 20 of this server is not registered in the registry\. $away/);
 	is(row_of($never, 'node_id'), 'ok|This server is node 20, of 0 to 31.', 'never registered: the number is right');
 	says($never, 'registry', qr/^error\|Node number 20 of this server is not registered in the registry\. $away/, 'never registered: the doctor says so');
-	logs($never, qr/WARNING:  could not register the snowflake node number 20\n.*DETAIL:  $away.*\n.*HINT:  No ID is issued until the registry has registered the number\./, 'never registered: and the log');
+	logs($never, qr/WARNING:  could not register the snowflake node number 20\n.*DETAIL:  $away.*\n.*HINT:  No ID is issued until the registry gives a number, or registers the configured one\./, 'never registered: and the log');
 
 	# neither when it is started again: what it is not is not remembered as if it were
 	$never->{node}->restart;
@@ -321,7 +321,7 @@ sub test_copies
 
 	# A standby is promoted while the registry is away, in place of its primary.
 	my $standby = new_copy($registry, 'standby', $primary, 'backup', has_streaming => 1, mode => 'hole');
-	says($standby, 'registry', qr/^ok\|This is a standby: it registers its node number when it is promoted\.$/, 'a standby registers nothing');
+	says($standby, 'registry', qr/^ok\|This is a standby: it asks the registry when it is promoted\.$/, 'a standby registers nothing');
 	$primary->{node}->wait_for_catchup($standby->{node}, 'replay');
 	kill9_postmaster($primary->{node}, all => 1);
 	$standby->{node}->promote;
