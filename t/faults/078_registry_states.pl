@@ -38,7 +38,6 @@ use constant {
 	HOUR => 3600 * 1_000_000,
 	START => 1_893_456_000 * 1_000_000,
 	ATTEMPT => 5 * 1_000_000,      # the longest that a request takes
-	LONGEST => 3600 * 1_000_000,    # longest_lease
 	JUMP => 1_000_000_000,          # the most that can have been lost of a count
 	NEVER => 9_000_000_000_000_000_000,
 };
@@ -113,50 +112,51 @@ exchange(pack('Na*', 4 + length $startup, $startup), 'startup');
 #
 # The adapter: all that knows what the extension is like
 #
-my @tables = qw(snowflake_node_place snowflake_node_lease snowflake_segment_place snowflake_segment_server snowflake_segment_tag);
+my @tables = qw(snowflake_registry_place snowflake_node_lease snowflake_segment_server snowflake_segment_tag);
 
 query(<<'SQL');
-CREATE EXTENSION snowflake_nodes;
-CREATE EXTENSION snowflake_segments;
+CREATE EXTENSION snowflake_registry;
 CREATE FUNCTION t(bigint) RETURNS timestamptz RETURN timestamptz 'epoch' + $1 * interval '1 us';
-CREATE FUNCTION us(timestamptz) RETURNS bigint
-RETURN CASE WHEN isfinite($1) THEN (extract(epoch FROM $1) * 1000000)::bigint WHEN $1 > now() THEN 9000000000000000000 ELSE 0 END;
 CREATE FUNCTION span(bigint) RETURNS interval RETURN $1 * interval '1 us';
 CREATE FUNCTION us(interval) RETURNS bigint RETURN (extract(epoch FROM $1) * 1000000)::bigint;
+CREATE FUNCTION us(timestamptz) RETURNS bigint
+RETURN CASE $1 WHEN '-infinity' THEN 0 WHEN 'infinity' THEN 9000000000000000000 ELSE (extract(epoch FROM $1) * 1000000)::bigint END;
+UPDATE snowflake_registry_place SET place = '7000/00000001/5/6', started_at = t(1893456000000000);
 INSERT INTO snowflake_segment_tag VALUES ('a', 'aaaaaaaa-0000-0000-0000-000000000000', 0, 10, 1, 0, NULL, NULL, '2029-01-01'),
                                          ('b', 'bbbbbbbb-0000-0000-0000-000000000000', 0, 1000, 1, 0, NULL, NULL, '2029-01-01');
-INSERT INTO snowflake_segment_place (place, hold, closed_until, started_at) VALUES ('7000/00000001/5/6', '0', '-infinity', t(1893456000000000));
 
-PREPARE node (bigint, text, bigint, uuid, integer, uuid, bigint, text, integer, bigint, bigint, bigint, bigint, text, bigint, bigint, boolean) AS
-SELECT a.node, a.floor, a.granted, us(a.registry_clock), us($10 * interval '1 us'), a.peers, us(a.peers_offset), a.timeline, a.changes, a.renewals, a.refusal
-FROM snowflake_nodes_serve(t($1), $2, t($3), ROW($4, $5, $6, span($7), $8, $9, span($10), $11, t($12), span($13), $14, 'host', 5432, 1, $15, $16, $17)::snowflake_node_request) AS a;
+PREPARE node (bigint, text, bigint, uuid, integer, integer, uuid, bigint, text, integer, bigint, bigint, bigint, bigint, text, bigint, bigint, boolean) AS
+SELECT a.node, a.floor, a.granted, us(a.lease_ttl), us(a.registry_clock), a.peers, us(a.peers_offset), a.timeline, a.changes, a.renewals,
+       concat_ws(': ', a.refusal, a.refusal_detail)
+FROM snowflake_nodes_serve(t($1), $2, t($3), ROW(1, $4, $5, $6, $7, span($8), $9, $10, span($11), $12, t($13), span($14), $15,
+                                                 'host', 5432, 1, $16, $17, $18)::snowflake_node_request) AS a;
 
 PREPARE segments (bigint, text, bigint, text[], uuid[], bigint[], bigint[], bigint, uuid, bigint, text) AS
-SELECT a.asked, a.incarnation, a.first, a.last, a.max_id, us(a.closed_until), $8, a.place, a.reports
-FROM snowflake_segments_serve(t($1), $2, t($3), ROW($4, $5, $6, $7, span($8), $9, $10, $11)::snowflake_segment_request) AS a;
+SELECT a.asked, a.incarnation, a.first, a.last, a.max_id, us(a.closed_until), us(a.hold), a.place, a.reports
+FROM snowflake_segments_serve(t($1), $2, t($3), ROW(1, $4, $5, $6, $7, span($8), $9, $10, $11)::snowflake_segment_request) AS a;
 
-PREPARE open (bigint, text, bigint, boolean) AS
-SELECT snowflake_nodes_open(t($1), $2, t($3), $4), snowflake_segments_open(t($1), $2, t($3), $4);
-PREPARE release (bigint, integer, bigint) AS SELECT snowflake_nodes_release(t($1), $2, coalesce(t($3), 'infinity'));
+PREPARE open (bigint, text, bigint, boolean) AS SELECT snowflake_registry_open(t($1), $2, t($3), $4);
+PREPARE release (bigint, integer, bigint) AS SELECT snowflake_nodes_release(t($1), $2, t($3));
+PREPARE longest (bigint) AS UPDATE snowflake_registry_place SET longest_lease = span($1);
 
--- until when it is shut, for node numbers and for segments
 PREPARE state AS
-SELECT (SELECT array_agg(p) FROM snowflake_node_place AS p), (SELECT array_agg(l) FROM snowflake_node_lease AS l),
-       (SELECT array_agg(p) FROM snowflake_segment_place AS p), (SELECT array_agg(s) FROM snowflake_segment_server AS s),
-       (SELECT array_agg(s) FROM snowflake_segment_tag AS s),
-       (SELECT us(greatest(p.closed_until, p.guarded_until)) FROM snowflake_node_place AS p),
-       (SELECT us(greatest(p.closed_until, p.guarded_until)) FROM snowflake_segment_place AS p),
-       (SELECT p.changes FROM snowflake_node_place AS p),
-       (SELECT string_agg(concat_ws(',', l.node, l.token, us(l.expires_at), l.mark, l.renewals), ' ') FROM snowflake_node_lease AS l),
-       (SELECT string_agg(concat_ws(',', s.reporter, us(s.reported_at + s.hold * 1.05), s.reports), ' ') FROM snowflake_segment_server AS s),
+SELECT (SELECT array_agg(p) FROM snowflake_registry_place AS p), (SELECT array_agg(l) FROM snowflake_node_lease AS l),
+       (SELECT array_agg(s) FROM snowflake_segment_server AS s), (SELECT array_agg(s) FROM snowflake_segment_tag AS s),
+       (SELECT us(max(greatest(p.closed_until, p.guarded_until))) FROM snowflake_registry_place AS p),
+       (SELECT max(p.changes) FROM snowflake_registry_place AS p),
+       (SELECT us(max(t.told_at)) FROM snowflake_registry_told AS t),
+       (SELECT string_agg(concat_ws(',', l.node, coalesce(l.token::text, 'none'), us(l.expires_at), us(t.runs_until), l.mark, l.renewals), ' ')
+        FROM snowflake_node_lease AS l JOIN snowflake_registry_told AS t ON t.who IS NOT DISTINCT FROM l.token AND t.told_at = l.renewed_at),
+       (SELECT string_agg(concat_ws(',', s.reporter, us(t.runs_until), s.reports), ' ')
+        FROM snowflake_segment_server AS s JOIN snowflake_registry_told AS t ON t.who = s.reporter),
        (SELECT string_agg(concat_ws(',', s.tag, s.max_id), ' ') FROM snowflake_segment_tag AS s);
 SQL
 
 sub node_statement
 {
-	my ($ask, @where) = @_;
+	my ($ask) = @_;
 
-	return execute('node', @where, @$ask{qw(token held held_token remaining instance max_node lease_ttl mark clock clock_offset layout seen renewals wants_peers)});
+	return execute('node', where(), @$ask{qw(token number held held_token remaining instance max_node lease_ttl mark clock clock_offset layout seen renewals wants_peers)});
 }
 
 sub node_answer
@@ -164,15 +164,15 @@ sub node_answer
 	my ($row) = @_;
 	my %answer;
 
-	@answer{qw(node floor granted clock lease_ttl peers peers_offset timeline changes renewals refusal)} = @$row;
+	@answer{qw(node floor granted lease_ttl clock peers peers_offset timeline changes renewals refusal)} = @{$row};
 	return \%answer;
 }
 
 sub segment_statement
 {
-	my ($ask, @where) = @_;
+	my ($ask) = @_;
 
-	return execute('segments', @where, (map { '{' . join(',', map { $_ // 'NULL' } @$_) . '}' } @$ask{qw(tags incarnations seen lengths)}),
+	return execute('segments', where(), (map { '{' . join(',', map { $_ // 'NULL' } @{$_}) . '}' } @$ask{qw(tags incarnations seen lengths)}),
 		@$ask{qw(hold reporter reports place)});
 }
 
@@ -181,19 +181,29 @@ sub segment_answer
 	my ($row) = @_;
 	my %answer;
 
-	@answer{qw(tag incarnation first last max_id closed_until hold place reports)} = @$row;
+	@answer{qw(tag incarnation first last max_id closed_until hold place reports)} = @{$row};
 	return \%answer;
 }
 
-# Both are shut, or open, apart from each other.
 sub state_answer
 {
 	my @row = @_;
 	my %state = (tables => [ splice @row, 0, scalar @tables ]);
 
-	@state{qw(nodes segments changes)} = map { $_ // 0 } splice @row, 0, 3;
-	($state{leases}, $state{reporters}, $state{tags}) = map { [ map { [ split /,/ ] } split / /, $_ // '' ] } @row;
+	@state{qw(until changes told_at)} = map { $_ // 0 } splice @row, 0, 3;
+	$state{leases} = [ map { fields($_, qw(node token expires_at runs_until mark renewals)) } split / /, $row[0] // '' ];
+	$state{reporters} = [ map { fields($_, qw(reporter runs_until reports)) } split / /, $row[1] // '' ];
+	$state{tags} = { map { split /,/ } split / /, $row[2] };
 	return \%state;
+}
+
+sub fields
+{
+	my ($text, @names) = @_;
+	my %row = (text => $text);
+
+	@row{@names} = split /,/, $text;
+	return \%row;
 }
 
 my ($empty) = map { state_answer(@{$_}) } query('EXECUTE state');
@@ -210,10 +220,11 @@ sub begin
 	my (%set) = @_;
 
 	%w = (now => START, ttl => 60 * SECOND, offset => 0, timeline => 1, database => 5, started => START, tx => 0,
-		uuids => 0, connection => 0, max_node => 1000, servers => [], tenures => [], spans => [], late => [],
+		uuids => 0, connection => 0, max_node => 1000, longest => HOUR, servers => [], tenures => [], spans => [], late => [],
 		losses => [], heard => {}, trace => [], found => {}, %set);
 	restore($empty);
-	$w{states} = [ { %{$empty}, tx => 0, at => START, where => place() } ];
+	query(execute('longest', $w{longest})) if $w{longest} != HOUR;
+	$w{states} = [ { %{ state_answer(@{ (query('EXECUTE state'))[0] }) }, tx => 0, at => START, where => place() } ];
 	return;
 }
 
@@ -265,19 +276,18 @@ sub request
 }
 
 # Somebody was heard, who may be alive for so long by the registry's clock.  It is not
-# shut for longer than the longest of these.
+# shut for longer than the longest of these, as of the end of its record.
 sub heard
 {
 	my ($who, $kind, $span, $before) = @_;
 	my $after = state();
 
-	$w{heard}{$who}{$kind} = { at => clock(), span => min($span, LONGEST) };
-	my $most = max(10 * SECOND, map { $_->{span} } grep { $_->{at} + 1.05 * $_->{span} >= clock() } map { values %{$_} } values %{ $w{heard} });
-	foreach my $what (qw(nodes segments))
-	{
-		found("$what shut for too long", 'until', seconds($after->{$what}))
-		  if $after->{$what} > max($before->{$what}, clock() + $most);
-	}
+	my $since = min(clock(), $before->{told_at});
+	my $is_empty = !grep { $_->{runs_until} >= $since } @{ $before->{leases} }, @{ $before->{reporters} };
+
+	$w{heard}{$who}{$kind} = { at => clock(), span => min($span, $w{longest}) };
+	my $most = $is_empty ? $w{longest} : max(map { $_->{span} } grep { $_->{at} + 1.05 * $_->{span} >= $since } map { values %{$_} } values %{ $w{heard} });
+	found('it is shut for too long', 'until', seconds($after->{until})) if $after->{until} > max($before->{until}, clock() + $most);
 	return;
 }
 
@@ -301,12 +311,13 @@ sub start
 	my $disk = $s->{disk};
 
 	@$s{@memory} = ();
-	%{$s} = (%{$s}, is_up => 1, token => uuid(), reporter => uuid(), node => -1, floor => 0, mark => 0, deadline => 0,
+	$disk = $s->{disk} = { node => $s->{number}, known_token => uuid(), floor => 0, deadline => 0, boot => $s->{boot} } if !$disk && defined $s->{number};
+	%{$s} = (%{$s}, is_up => 1, token => defined $s->{number} ? $disk->{known_token} : uuid(), reporter => uuid(), node => -1, floor => 0, mark => 0, deadline => 0,
 		recalled_node => -1, recalled_floor => 0, tags => {}, valid_until => 0, connection => -1);
 	return if !$disk;
 	%{$s} = (%{$s}, recalled_token => $disk->{known_token}, recalled_node => $disk->{node}, recalled_floor => $disk->{floor},
 		map { $_ => $disk->{$_} } qw(timeline changes renewals));
-	take($s, @$disk{qw(node floor mark deadline known_token)}) if $disk->{boot} == $s->{boot} && $w{now} < $disk->{deadline};
+	take($s, @$disk{qw(node floor mark deadline known_token)}) if $w{now} < $disk->{deadline} && ($disk->{boot} == $s->{boot} || defined $s->{number});
 	return;
 }
 
@@ -325,6 +336,7 @@ sub stop
 	trace($s->{name}, $is_crash ? 'crashes' : 'stops');
 	remember($s) if !$is_crash && $s->{node} >= 0 && $s->{deadline};
 	$s->{is_up} = 0;
+	$s->{stopped_at} = $w{now} + $s->{offset};
 
 	# what it knew it may have forgotten; its reports are awaited all the same
 	foreach my $loss (@{ $w{losses} })
@@ -350,7 +362,7 @@ sub excused
 	my $loss = $had->{lost} or return 0;
 
 	return 1 if $loss->{kind} eq 'restart' && !%{ $loss->{witnesses}{ $had->{kind} } };
-	return 1 if $had->{ttl} > $w{ttl};
+	return 1 if $had->{ttl} > min($w{ttl}, $w{longest}) || ($had->{to} // 0) == NEVER;
 	return $had->{kind} eq 'nodes' ? $had->{offset} > $loss->{least_offset} : $w{offset} > $loss->{offset};
 }
 
@@ -362,7 +374,7 @@ sub allow
 	my $mine = first { $_->{server} == $s && $_->{node} == $s->{node} && $_->{from} == $s->{floor} } @{ $w{tenures} };
 
 	push @{ $w{tenures} }, $mine = { kind => 'nodes', server => $s, node => $s->{node}, from => $s->{floor}, to => 0 } if !$mine;
-	%{$mine} = (%{$mine}, to => max($mine->{to}, $s->{mark}), tx => $w{tx}, offset => $w{offset}, ttl => $s->{ttl}, lost => undef);
+	%{$mine} = (%{$mine}, to => max($mine->{to}, $s->{mark}), tx => $w{tx}, offset => $w{offset}, ttl => min($s->{ttl}, $w{longest}), lost => undef);
 	foreach my $had (grep { $_->{node} == $s->{node} && $_->{server} != $s } @{ $w{tenures} })
 	{
 		next if $had->{to} <= $mine->{from} || $mine->{to} <= $had->{from} || excused($had) || excused($mine);
@@ -403,8 +415,8 @@ sub lease_request
 
 	$s->{last} = max($s->{last}, $clock) if $valid_until && $s->{floor} <= $clock && $clock < $s->{mark} && chance(0.5);
 	return {
-		server => $s, sent => $w{now}, valid_until => $valid_until, token => $s->{token}, held_token => $s->{recalled_token},
-		held => (first { $_ >= 0 } $s->{node}, $s->{recalled_node}), remaining => max($valid_until - $w{now} - ATTEMPT, 0),
+		server => $s, sent => $w{now}, valid_until => $valid_until, token => $s->{token}, number => $s->{number}, held_token => $s->{recalled_token},
+		held => (first { $_ >= 0 } $s->{node}, $s->{recalled_node}), remaining => $valid_until == NEVER ? $s->{ttl} : max($valid_until - $w{now} - ATTEMPT, 0),
 		instance => "$s->{name}, boot $s->{boot}", max_node => $w{max_node}, lease_ttl => $s->{ttl}, clock => $clock,
 		mark => max($clock, $s->{last}) + $s->{ttl}, clock_offset => $s->{has_offset}, layout => 'layout',
 		seen => $s->{changes}, renewals => $s->{renewals}, wants_peers => $w{wants_peers} // pick(0, 1)
@@ -416,18 +428,21 @@ sub serve_number
 	my ($ask, $is_committed) = @_;
 	my $s = $ask->{server};
 	my $before = state();
-	my $answer = node_answer(request(node_statement($ask, where()), $is_committed));
+	my $answer = node_answer(request(node_statement($ask), $is_committed));
 
 	trace($s->{name}, 'asks for a number, holding', $ask->{held}, "for $ask->{remaining}, seen", $ask->{seen}, $ask->{renewals}, 'at', seconds(clock()),
 		$is_committed ? () : '(not committed)', 'and is told', @$answer{qw(node floor granted changes renewals refusal)});
 	return $answer if !$is_committed;
 	heard($s->{name}, 'nodes', $ask->{lease_ttl}, $before);
 	check_peers($ask, $answer) if defined $answer->{peers};
-	$w{renewed}{ $s->{name} } = { at => clock(), offset => $ask->{clock_offset} // $ask->{clock} - clock() } if defined $answer->{node};
+	$w{renewed}{ $ask->{token} } = { at => clock(), offset => $ask->{clock_offset} // $ask->{clock} - clock() } if any { my $row = $_; $row->{token} eq $ask->{token} && !grep { $_->{text} eq $row->{text} } @{ $before->{leases} } } @{ state()->{leases} };
 	if ($s->{is_honest} // 1)
 	{
-		my @reported = grep { $_->{server} == $s && $_->{node} == $ask->{held} && $_->{to} <= $ask->{mark} } $ask->{remaining} > 0 ? @{ $w{tenures} } : ();
-		@$_{qw(tx lost)} = ($w{tx}, undef) foreach @reported;
+		my $is_running = $ask->{remaining} > 0 && !grep { $_->{node} == $ask->{held} && $_->{expires_at} >= clock()
+			  && $_->{token} ne $ask->{token} && $_->{token} ne ($ask->{held_token} // '') } @{ $before->{leases} };
+
+		@$_{qw(tx lost)} = ($w{tx}, undef)
+		  foreach grep { $_->{server} == $s && $_->{node} == $ask->{held} && ($_->{to} <= $ask->{mark} || $_->{to} == NEVER) } $is_running ? @{ $w{tenures} } : ();
 	}
 	return $answer;
 }
@@ -436,7 +451,7 @@ sub serve_number
 sub check_peers
 {
 	my ($ask, $answer) = @_;
-	my @fresh = map { $_->{offset} } grep { $_->{at} >= clock() - 30 * SECOND } map { $w{renewed}{$_} } grep { $_ ne $ask->{server}{name} } keys %{ $w{renewed} };
+	my @fresh = map { $_->{offset} } grep { $_->{at} >= clock() - 30 * SECOND } map { $w{renewed}{$_} } grep { $_ ne $ask->{token} } keys %{ $w{renewed} };
 
 	found('clocks of servers that are gone', "$answer->{peers} in place of", scalar @fresh)
 	  if $answer->{peers} > @fresh
@@ -451,19 +466,31 @@ sub heed_number
 
 	return if $ask->{valid_until} && $w{now} >= $ask->{valid_until};
 	return if is_outdated($s->{timeline}, $answer->{timeline}) || $answer->{changes} < ($s->{changes} // 0);
-	@$s{qw(timeline changes)} = @$answer{qw(timeline changes)};
-	$s->{renewals} = $answer->{renewals} if defined $answer->{node};
+	@$s{qw(timeline changes renewals)} = @$answer{qw(timeline changes renewals)} if defined $answer->{node};
 	$s->{has_offset} = $ask->{clock} - $answer->{clock};
-	@{ $s->{disk} }{qw(timeline changes renewals)} = @$s{qw(timeline changes renewals)} if $s->{disk} && $s->{disk}{timeline} ne $s->{timeline};
+	@{ $s->{disk} }{qw(timeline changes renewals)} = @$s{qw(timeline changes renewals)} if $s->{disk} && ($s->{disk}{timeline} // '') ne ($s->{timeline} // '');
 	if (!defined $answer->{node})
 	{
-		$s->{deadline} = 0;
+		lose_number($s);
 		return;
 	}
-	take($s, @$answer{qw(node floor granted)}, $ask->{sent} + $answer->{lease_ttl}, $s->{token});
+	take($s, @$answer{qw(node floor)}, defined $s->{number} ? (NEVER, NEVER) : ($answer->{granted}, $ask->{sent} + min($s->{ttl}, $answer->{lease_ttl})), $s->{token});
 	allow($s);
 	remember($s)
-	  if $s->{disk}{node} != $s->{node} || $s->{disk}{known_token} ne $s->{token} || chance(0.5) && $s->{deadline} - $s->{disk}{deadline} >= $s->{ttl} / 4;
+	  if !$s->{disk}{deadline} || $s->{disk}{node} != $s->{node} || $s->{disk}{known_token} ne $s->{token} || chance(0.5) && $s->{deadline} - $s->{disk}{deadline} >= $s->{ttl} / 4;
+	return;
+}
+
+# Refused.  One that was registered has drawn up to now.
+sub lose_number
+{
+	my ($s) = @_;
+	my $until = max($s->{last}, $w{now} + $s->{offset});
+
+	$s->{deadline} = 0;
+	return if !defined $s->{number};
+	$s->{disk}{deadline} = 0;
+	$_->{to} = min($_->{to}, $until) foreach grep { $_->{server} == $s } @{ $w{tenures} };
 	return;
 }
 
@@ -498,7 +525,7 @@ sub serve_segments
 	my ($ask, $is_committed) = @_;
 	my $s = $ask->{server};
 	my $before = state();
-	my @rows = map { segment_answer($_) } request(segment_statement($ask, where()), $is_committed);
+	my @rows = map { segment_answer($_) } request(segment_statement($ask), $is_committed);
 
 	trace($s->{name}, "asks for segments of @{ $ask->{tags} }, seen @{ $ask->{seen} } and", $ask->{reports}, 'at', seconds(clock()),
 		$is_committed ? () : '(not committed)', 'and is told', map { join '/', map { $_ // '-' } @$_{qw(tag first last max_id closed_until place reports)} } @rows);
@@ -545,7 +572,7 @@ sub heed_segments
 sub draw_from
 {
 	my ($s, $tag, $row) = @_;
-	my $mine = { kind => 'segments', server => $s, reporter => $s->{reporter}, tx => $w{tx}, ttl => $s->{ttl}, offset => $w{offset}, map { $_ => $row->{$_} } qw(tag first last) };
+	my $mine = { kind => 'segments', server => $s, reporter => $s->{reporter}, tx => $w{tx}, ttl => min($s->{ttl}, $w{longest}), offset => $w{offset}, map { $_ => $row->{$_} } qw(tag first last) };
 
 	foreach my $had (grep { $_->{tag} eq $row->{tag} && $_->{first} <= $row->{last} && $row->{first} <= $_->{last} } @{ $w{spans} })
 	{
@@ -646,12 +673,12 @@ sub find_witnesses
 	$loss->{witnesses} = { nodes => {}, segments => {} };
 	foreach my $s (grep { $_->{is_up} } @{ $w{servers} })
 	{
-		my ($lease) = grep { $_->[1] eq $s->{token} || $_->[1] eq ($s->{recalled_token} // '') } grep { $_->[2] >= $w{started} } @{ state()->{leases} };
-		my ($report) = grep { $_->[0] eq $s->{reporter} && $_->[1] >= $w{started} } @{ state()->{reporters} };
+		my ($lease) = grep { $_->{token} eq $s->{token} || $_->{token} eq ($s->{recalled_token} // '') } grep { $_->{runs_until} >= $w{started} } @{ state()->{leases} };
+		my ($report) = grep { $_->{reporter} eq $s->{reporter} && $_->{runs_until} >= $w{started} } @{ state()->{reporters} };
 
-		$loss->{rows}{ $s->{name} } = $lease->[4] if $lease;
+		$loss->{rows}{ $s->{name} } = $lease->{renewals} if $lease;
 		$loss->{witnesses}{nodes}{ $s->{name} } = 1 if $lease && is_ahead($s, $loss, $s->{name});
-		$loss->{witnesses}{segments}{ $s->{name} } = 1 if $report && ($s->{reports} // 0) > $report->[2];
+		$loss->{witnesses}{segments}{ $s->{name} } = 1 if $report && ($s->{reports} // 0) > $report->{reports};
 	}
 	return;
 }
@@ -670,7 +697,7 @@ sub open_registry
 sub release
 {
 	my ($s) = @_;
-	my $until = max($s->{last}, $w{now} + $s->{offset});
+	my $until = max($s->{last}, $s->{stopped_at});
 
 	trace("the operator releases $s->{node} of $s->{name}, issued until", seconds($until));
 	request(execute('release', clock(), $s->{node}, $until), 1);
@@ -701,7 +728,7 @@ sub attack
 	else
 	{
 		serve_number({
-			server => $stranger, token => uuid(), held => pick(undef, 0 .. 4), held_token => pick(undef, uuid()),
+			server => $stranger, token => uuid(), number => pick((undef) x 5, 0 .. 4), held => pick(undef, 0 .. 4), held_token => pick(undef, uuid()),
 			remaining => pick(0, SECOND, HOUR, 1000 * HOUR), instance => pick('', 'S0, boot 0', 'x'), max_node => pick(0, 3, $w{max_node}, 2147483647),
 			lease_ttl => pick(10 * SECOND, 10 * SECOND, $w{ttl}, 24 * HOUR), clock => $clock, mark => pick(0, $clock, $clock + $w{ttl}, '9223372036854775807'),
 			clock_offset => pick(undef, undef, HOUR), layout => pick('layout', 'layout', 'layout', 'another'), seen => $any->(), renewals => $any->(), wants_peers => 0, %set }, 1);
@@ -714,12 +741,12 @@ sub attack
 sub check_attack
 {
 	my ($before) = @_;
-	my %lease = map { $_->[0] => join ',', @{$_} } @{ state()->{leases} };
-	my %tag = map { @{$_} } @{ state()->{tags} };
+	my %lease = map { $_->{node} => $_->{text} } @{ state()->{leases} };
+	my %tag = %{ state()->{tags} };
 
-	found('a stranger takes a lease', "@{$_}") foreach grep { $_->[2] >= clock() && $lease{ $_->[0] } ne join ',', @{$_} } @{ $before->{leases} };
+	found('a stranger takes a lease', $_->{text}) foreach grep { $_->{expires_at} >= clock() && $lease{ $_->{node} } ne $_->{text} } @{ $before->{leases} };
 	found('a stranger raises the count', $before->{changes}, state()->{changes}) if state()->{changes} > $before->{changes} + JUMP + 2;
-	found('a stranger uses up a tag', "@{$_} and then $tag{ $_->[0] }") foreach grep { $tag{ $_->[0] } > $_->[1] + 2000 * JUMP } @{ $before->{tags} };
+	found('a stranger uses up a tag', $_, $tag{$_}) foreach grep { $tag{$_} > $before->{tags}{$_} + 2000 * JUMP } keys %tag;
 	return;
 }
 
@@ -729,15 +756,15 @@ sub check_end
 {
 	$w{late} = [];
 	$_->{is_up} = 0 foreach @{ $w{servers} };
-	elapse(25 * HOUR) if any { $_->{ttl} > $w{ttl} } @{ $w{servers} };
-	elapse(LONGEST + max(0, -$w{offset}) + SECOND);
+	elapse(HOUR + max(0, -$w{offset}) + SECOND);
 	$w{offset} = 0;
+	$w{max_node} = grep { $_->{expires_at} == NEVER } @{ state()->{leases} };
 	my $s = new_server();
 	foreach (1, 2)
 	{
 		ask($s, 'answered');
 		ask($s, 'answered', 'a');
-		elapse(LONGEST + SECOND);
+		elapse(HOUR + SECOND);
 	}
 	my ($answer) = ask($s, 'answered');
 	found('it gives out no numbers any more', $answer->{refusal}) if !defined $answer->{node};
@@ -767,7 +794,7 @@ sub happen
 		elapse(between(0, 2 * SECOND));
 		start($s) if chance(0.7);
 	}
-	elsif ($what < 83) { new_server(offset => $w{servers_off} ? pick(0, 0, 9 * SECOND, HOUR, -HOUR) : 0, chance(0.1) && $w{has_long} ? (ttl => 24 * HOUR) : ()) if @{ $w{servers} } < 8; }
+	elsif ($what < 83) { new_server(number => chance($w{registers}) ? pick(0 .. 3) : undef, offset => $w{servers_off} ? pick(0, 0, 9 * SECOND, HOUR, -HOUR) : 0, chance(0.1) && $w{has_long} ? (ttl => 24 * HOUR) : ()) if @{ $w{servers} } < 8; }
 	elsif ($what < 93)
 	{
 		my $state = $w{is_sync} || chance(0.3) ? $states[-1] : chance(0.7) ? $states[ -min(between(1, 8), scalar @states) ] : chance(0.2) ? $states[0] : pick(@states);
@@ -777,7 +804,7 @@ sub happen
 	elsif ($what < 95)
 	{
 		my $gone = pick(grep { !$_->{is_up} && $_->{node} >= 0 && !$_->{released} } @{ $w{servers} }) or return;
-		release($gone) if grep { $_->[0] == $gone->{node} && $_->[1] eq $gone->{known_token} } @{ state()->{leases} };
+		release($gone) if grep { $_->{node} == $gone->{node} && $_->{token} eq $gone->{known_token} } @{ state()->{leases} };
 		$gone->{released} = 1;
 	}
 	elsif ($w{has_strangers}) { attack(); }
@@ -804,9 +831,9 @@ sub history
 
 	srand $number;
 	begin(ttl => pick(10, 60, 600) * SECOND, is_sync => chance(0.15), servers_off => chance(0.3), members_off => chance(0.2),
-		has_strangers => chance(0.4), has_long => chance(0.2));
+		registers => pick(0, 0, 0.4), longest => pick(HOUR, HOUR, 30 * SECOND), has_strangers => chance(0.4), has_long => chance(0.2));
 	open_registry(1) if $w{is_sync};
-	new_server(offset => $w{servers_off} ? pick(0, HOUR) : 0) foreach 0 .. rand 3;
+	new_server(offset => $w{servers_off} ? pick(0, HOUR) : 0, number => chance($w{registers}) ? pick(0 .. 3) : undef) foreach 0 .. rand 3;
 	happen() foreach 1 .. 20 + rand 40;
 	check_end();
 	return;
