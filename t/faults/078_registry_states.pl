@@ -433,8 +433,8 @@ sub serve_number
 	trace($s->{name}, 'asks for a number, holding', $ask->{held}, "for $ask->{remaining}, seen", $ask->{seen}, $ask->{renewals}, 'at', seconds(clock()),
 		$is_committed ? () : '(not committed)', 'and is told', @$answer{qw(node floor granted changes renewals refusal)});
 	return $answer if !$is_committed;
-	heard($s->{name}, 'nodes', $ask->{lease_ttl}, $before);
-	check_peers($ask, $answer) if defined $answer->{peers};
+	heard($ask->{token}, 'nodes', $ask->{lease_ttl}, $before);
+	check_peers($ask, $answer) if defined $answer->{peers} && !$w{has_lost} && !$w{members_off};
 	$w{renewed}{ $ask->{token} } = { at => clock(), offset => $ask->{clock_offset} // $ask->{clock} - clock() } if any { my $row = $_; $row->{token} eq $ask->{token} && !grep { $_->{text} eq $row->{text} } @{ $before->{leases} } } @{ state()->{leases} };
 	if ($s->{is_honest} // 1)
 	{
@@ -455,7 +455,7 @@ sub check_peers
 
 	found('clocks of servers that are gone', "$answer->{peers} in place of", scalar @fresh)
 	  if $answer->{peers} > @fresh
-	  || $answer->{peers} > 0 && ($answer->{peers_offset} < min(@fresh) - SECOND || $answer->{peers_offset} > max(@fresh) + SECOND);
+	  || $answer->{peers} > 0 && ($answer->{peers_offset} < min(@fresh) - ATTEMPT - SECOND || $answer->{peers_offset} > max(@fresh) + ATTEMPT + SECOND);
 	return;
 }
 
@@ -530,7 +530,7 @@ sub serve_segments
 	trace($s->{name}, "asks for segments of @{ $ask->{tags} }, seen @{ $ask->{seen} } and", $ask->{reports}, 'at', seconds(clock()),
 		$is_committed ? () : '(not committed)', 'and is told', map { join '/', map { $_ // '-' } @$_{qw(tag first last max_id closed_until place reports)} } @rows);
 	return @rows if !$is_committed;
-	heard($s->{name}, 'segments', $ask->{hold}, $before);
+	heard($ask->{reporter}, 'segments', $ask->{hold}, $before);
 	foreach my $n (keys @rows)
 	{
 		@$_{qw(tx lost)} = ($w{tx}, undef)
