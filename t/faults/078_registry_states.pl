@@ -362,7 +362,7 @@ sub excused
 	my $loss = $had->{lost} or return 0;
 
 	return 1 if $loss->{kind} eq 'restart' && !%{ $loss->{witnesses}{ $had->{kind} } };
-	return 1 if $had->{ttl} > min($w{ttl}, $w{longest}) || ($had->{to} // 0) == NEVER;
+	return 1 if $had->{ttl} > min($w{ttl}, $w{longest}) || $had->{is_registered};
 	return $had->{kind} eq 'nodes' ? $had->{offset} > $loss->{least_offset} : $w{offset} > $loss->{offset};
 }
 
@@ -370,11 +370,12 @@ sub excused
 # other may ever have had any of that.
 sub allow
 {
-	my ($s) = @_;
+	my ($s, $granted) = @_;
 	my $mine = first { $_->{server} == $s && $_->{node} == $s->{node} && $_->{from} == $s->{floor} } @{ $w{tenures} };
 
 	push @{ $w{tenures} }, $mine = { kind => 'nodes', server => $s, node => $s->{node}, from => $s->{floor}, to => 0 } if !$mine;
-	%{$mine} = (%{$mine}, to => max($mine->{to}, $s->{mark}), tx => $w{tx}, offset => $w{offset}, ttl => min($s->{ttl}, $w{longest}), lost => undef);
+	@$mine{qw(tx lost offset)} = ($w{tx}, undef, $w{offset}) if $mine->{to} <= $granted;
+	%{$mine} = (%{$mine}, to => max($mine->{to}, $s->{mark}), ttl => min($s->{ttl}, $w{longest}), is_registered => defined $s->{number});
 	foreach my $had (grep { $_->{node} == $s->{node} && $_->{server} != $s } @{ $w{tenures} })
 	{
 		next if $had->{to} <= $mine->{from} || $mine->{to} <= $had->{from} || excused($had) || excused($mine);
@@ -475,7 +476,7 @@ sub heed_number
 		return;
 	}
 	take($s, @$answer{qw(node floor)}, defined $s->{number} ? (NEVER, NEVER) : ($answer->{granted}, $ask->{sent} + min($s->{ttl}, $answer->{lease_ttl})), $s->{token});
-	allow($s);
+	allow($s, defined $s->{number} ? NEVER : $answer->{granted});
 	remember($s)
 	  if !$s->{disk}{deadline} || $s->{disk}{node} != $s->{node} || $s->{disk}{known_token} ne $s->{token} || chance(0.5) && $s->{deadline} - $s->{disk}{deadline} >= $s->{ttl} / 4;
 	return;
@@ -722,7 +723,7 @@ sub attack
 		serve_segments({
 			server => $stranger, tags => \@tags, incarnations => [ map { my $tag = $_; pick(undef, $tag x 8 . '-0000-0000-0000-000000000000') } @tags ],
 			seen => [ map { pick(0, 0, 1, 100, 1000, 100 * JUMP, '9223372036854775807') } @tags ], lengths => [ map { pick(0, 0, 1, 1000) } @tags ],
-			hold => pick(0, 1, 10 * SECOND, $w{ttl}, 24 * HOUR, 1000 * 360 * 24 * HOUR), reporter => uuid(), reports => $any->(),
+			hold => pick(1, 10 * SECOND, $w{ttl}, 24 * HOUR, 1000 * 360 * 24 * HOUR), reporter => uuid(), reports => $any->(),
 			place => pick(undef, place() . '/0', 'somewhere'), %set }, 1);
 	}
 	else
@@ -730,7 +731,7 @@ sub attack
 		serve_number({
 			server => $stranger, token => uuid(), number => pick((undef) x 5, 0 .. 4), held => pick(undef, 0 .. 4), held_token => pick(undef, uuid()),
 			remaining => pick(0, SECOND, HOUR, 1000 * HOUR), instance => pick('', 'S0, boot 0', 'x'), max_node => pick(0, 3, $w{max_node}, 2147483647),
-			lease_ttl => pick(10 * SECOND, 10 * SECOND, $w{ttl}, 24 * HOUR), clock => $clock, mark => pick(0, $clock, $clock + $w{ttl}, '9223372036854775807'),
+			lease_ttl => pick(10 * SECOND, 10 * SECOND, $w{ttl}, 24 * HOUR), clock => $clock, mark => pick(0, $clock, $clock + $w{ttl}, $clock + 876_600 * HOUR, '9223372036854775807'),
 			clock_offset => pick(undef, undef, HOUR), layout => pick('layout', 'layout', 'layout', 'another'), seen => $any->(), renewals => $any->(), wants_peers => 0, %set }, 1);
 	}
 	check_attack($before);
@@ -923,8 +924,20 @@ is_sound('a stranger asks first where the first claim was lost, for a moment', s
 	ask($other, 'answered');
 });
 
+is_sound('a stranger was there before, and asks first, for a moment', sub {
+	my ($s, $other) = map { new_server() } 1, 2;
+	my @moment = (segments => 1, hold => 1, tags => ['a'], incarnations => [undef], seen => [0], lengths => [0], reports => undef);
+
+	attack(@moment);
+	my $state = state();
+	ask($s, 'answered');
+	lose('promotion', $state);
+	attack(@moment);
+	ask($other, 'answered');
+});
+
 is_sound('a stranger reports a number with a mark without an end', sub {
-	attack(segments => 0, number => undef, held => 0, remaining => SECOND, mark => '9223372036854775807', lease_ttl => 10 * SECOND,
+	attack(segments => 0, number => undef, held => 0, remaining => SECOND, mark => clock() + 876_600 * HOUR, lease_ttl => 10 * SECOND,
 		clock => clock(), clock_offset => undef, layout => 'layout', max_node => 3, seen => undef, renewals => undef);
 	check_end();
 });
