@@ -1,45 +1,45 @@
 # Histories of a registry: what becomes of node numbers and segments when it
-# crashes and loses what it has committed last, is promoted, restored or started
-# again, its members' clocks differ, answers are lost, servers are cut off, and
-# somebody who has the servers' password asks for anything.
+# crashes and loses what it committed last, is promoted, restored or started again,
+# its members' clocks differ, answers are lost, servers are cut off, and somebody
+# who has the servers' password asks for anything.
 #
 # The registry is the real one: its functions take the time, the place, and when the
-# server was started as arguments.  All around it is made up: what the servers do
-# and remember is as in src/lease.c, lease_fetch.c, segment.c and segment_fetch.c.
+# server was started as arguments.  All around it is made up.  Servers do and remember
+# what they do in src/lease.c, lease_fetch.c, segment.c and segment_fetch.c.
 #
-# First there is a short history for each way in which this has failed before.  Then
-# there are random ones.
+# First there is a short history of each way in which it has failed before, then
+# there are random ones.  A number may be drawn with at times from a floor up to a
+# mark, and all of a segment counts as drawn: no two servers ever have the same.  What
+# no registry can know is excused(), as docs/registry.md says.  And it is not shut for
+# longer than it must be, nor for good.
 #
-# What no registry can know is not counted, and docs/registry.md says so: of what was
-# lost nobody reported anything to a registry that takes itself for the same
-# (excused()), or its holder did not and the clock of the member that gave it out was
-# ahead of the next one's.
-#
-# SNOWFLAKE_FAULT_ROUNDS sets how many histories, SNOWFLAKE_FAULT_SEED the first: each
-# has the next seed, so one that fails comes again alone.
+# SNOWFLAKE_FAULT_ROUNDS sets how many histories, SNOWFLAKE_FAULT_SEED the first.  Each
+# has the next seed, so that one that fails comes again alone.
 
 use strict;
 use warnings FATAL => 'all';
 
 use IO::Socket::UNIX;
-use List::Util qw(any first max min);
+use List::Util qw(any first max min shuffle);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 use SnowflakeTest;
 
-my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 3000;
+my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 1500;
 my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || int rand 2**30;
 
-# Times are in microseconds since 1970, spans in microseconds.
+# Times are in microseconds since 1970, as marks are.
 use constant {
 	SECOND => 1_000_000,
 	HOUR => 3600 * 1_000_000,
+	CENTURY => 876_600 * 3600 * 1_000_000,
 	START => 1_893_456_000 * 1_000_000,
-	ATTEMPT => 5 * 1_000_000,      # the longest that a request takes
-	JUMP => 1_000_000_000,          # the most that can have been lost of a count
+	ATTEMPT => 5 * 1_000_000,    # the longest that a request takes
+	JUMP => 1_000_000_000,       # the most that can have been lost of a count
 	NEVER => 9_000_000_000_000_000_000,
+	MOST => '9223372036854775807',
 };
 
 sub pick { return $_[ rand @_ ]; }
@@ -47,17 +47,19 @@ sub chance { return rand() < $_[0]; }
 sub between { return int($_[0] + rand() * ($_[1] - $_[0])); }
 
 #
-# The database
+# The database: a connection without a client, as a history has a hundred requests
 #
 my $node = PostgreSQL::Test::Cluster->new('registry');
 $node->init;
-$node->append_conf('postgresql.conf', "fsync = off\nsynchronous_commit = off\njit = off\nautovacuum = off\nlog_statement = none\n");
+$node->append_conf('postgresql.conf', <<'CONF');
+fsync = off
+synchronous_commit = off
+jit = off
+log_statement = none
+CONF
 $node->start;
-
-# A connection without a client, as there are a hundred requests in each history.
 my $socket = IO::Socket::UNIX->new(Peer => $node->host . '/.s.PGSQL.' . $node->port)
   or die "cannot connect: $!";
-my $startup = pack('N', 196608) . "user\0$ENV{PGUSER}\0database\0postgres\0\0";
 my $received = '';
 
 sub receive
@@ -74,7 +76,7 @@ sub receive
 # Send a message, and return all rows of the answer.
 sub exchange
 {
-	my ($message, $sql) = @_;
+	my ($message) = @_;
 	my (@rows, $error);
 
 	syswrite($socket, $message) == length $message or die "cannot send: $!";
@@ -83,148 +85,123 @@ sub exchange
 		my ($type, $length) = unpack 'aN', receive(5);
 		my $body = receive($length - 4);
 
-		if ($type eq 'D')
-		{
-			my ($at, @row) = (2);
-
-			while ($at < length $body)
-			{
-				my $size = unpack 'l>', substr $body, $at, 4;
-				push @row, $size < 0 ? undef : substr $body, $at + 4, $size;
-				$at += 4 + max($size, 0);
-			}
-			push @rows, \@row;
-		}
-		$error = $body =~ tr/\0/ /r if $type eq 'E';
+		$error = $body if $type eq 'E';
 		last if $type eq 'Z';
+		next if $type ne 'D';
+		my ($at, @row) = (2);
+		while ($at < length $body)
+		{
+			my $size = unpack 'l>', substr $body, $at, 4;
+
+			push @row, $size < 0 ? undef : substr $body, $at + 4, $size;
+			$at += 4 + max($size, 0);
+		}
+		push @rows, \@row;
 	}
-	die "$error\n$sql" if defined $error;
+	die $error =~ tr/\0/ /r . "\n" . substr($message, 5) . "\n" if defined $error;
 	return @rows;
 }
 
-sub query { return exchange(pack('aNa*x', 'Q', 5 + length $_[0], $_[0]), $_[0]); }
+sub query { return exchange(pack('aNa*x', 'Q', 5 + length $_[0], $_[0])); }
 
-sub literal { return defined $_[0] ? "'$_[0]'" : 'NULL'; }
-sub execute { my $name = shift; return "EXECUTE $name(" . join(', ', map { literal($_) } @_) . ')'; }
+sub execute
+{
+	my ($name, @values) = @_;
 
-exchange(pack('Na*', 4 + length $startup, $startup), 'startup');
+	return "EXECUTE $name(" . join(', ', map { defined $_ ? "'$_'" : 'NULL' } @values) . ')';
+}
 
-#
-# The adapter: all that knows what the extension is like
-#
+my $startup = pack('N', 196608) . "user\0$ENV{PGUSER}\0database\0postgres\0\0";
+exchange(pack('Na*', 4 + length $startup, $startup));
+
+# What the extension is like.  The columns of "state" have names below.
 my @tables = qw(snowflake_registry_place snowflake_node_lease snowflake_segment_server snowflake_segment_tag);
-
+my @node_columns = qw(node floor granted lease_ttl clock peers peers_offset timeline changes renewals refusal);
+my @segment_columns = qw(tag incarnation first last max_id closed_until hold place reports);
 query(<<'SQL');
 CREATE EXTENSION snowflake_registry;
 CREATE FUNCTION t(bigint) RETURNS timestamptz RETURN timestamptz 'epoch' + $1 * interval '1 us';
 CREATE FUNCTION span(bigint) RETURNS interval RETURN $1 * interval '1 us';
 CREATE FUNCTION us(interval) RETURNS bigint RETURN (extract(epoch FROM $1) * 1000000)::bigint;
 CREATE FUNCTION us(timestamptz) RETURNS bigint
-RETURN CASE $1 WHEN '-infinity' THEN 0 WHEN 'infinity' THEN 9000000000000000000 ELSE (extract(epoch FROM $1) * 1000000)::bigint END;
+RETURN CASE $1 WHEN '-infinity' THEN 0 WHEN 'infinity' THEN 9000000000000000000
+               ELSE (extract(epoch FROM $1) * 1000000)::bigint END;
 UPDATE snowflake_registry_place SET place = '7000/00000001/5/6', started_at = t(1893456000000000);
-INSERT INTO snowflake_segment_tag VALUES ('a', 'aaaaaaaa-0000-0000-0000-000000000000', 0, 10, 1, 0, NULL, NULL, '2029-01-01'),
-                                         ('b', 'bbbbbbbb-0000-0000-0000-000000000000', 0, 1000, 1, 0, NULL, NULL, '2029-01-01');
+INSERT INTO snowflake_segment_tag (tag, incarnation, max_id, step, delta, remainder, created_at)
+VALUES ('a', 'aaaaaaaa-0000-0000-0000-000000000000', 0, 10, 1, 0, '2029-01-01'),
+       ('b', 'bbbbbbbb-0000-0000-0000-000000000000', 0, 1000, 1, 0, '2029-01-01');
 
-PREPARE node (bigint, text, bigint, uuid, integer, integer, uuid, bigint, text, integer, bigint, bigint, bigint, bigint, text, bigint, bigint, boolean) AS
-SELECT a.node, a.floor, a.granted, us(a.lease_ttl), us(a.registry_clock), a.peers, us(a.peers_offset), a.timeline, a.changes, a.renewals,
-       concat_ws(': ', a.refusal, a.refusal_detail)
-FROM snowflake_nodes_serve(t($1), $2, t($3), ROW(1, $4, $5, $6, $7, span($8), $9, $10, span($11), $12, t($13), span($14), $15,
-                                                 'host', 5432, 1, $16, $17, $18)::snowflake_node_request) AS a;
-
+PREPARE node (bigint, text, bigint, uuid, integer, integer, uuid, bigint, text, integer, bigint, bigint, bigint,
+              bigint, text, bigint, bigint, boolean) AS
+SELECT a.node, a.floor, a.granted, us(a.lease_ttl), us(a.registry_clock), a.peers, us(a.peers_offset), a.timeline,
+       a.changes, a.renewals, concat_ws(': ', a.refusal, a.refusal_detail)
+FROM snowflake_nodes_serve(t($1), $2, t($3),
+         ROW(1, $4, $5, $6, $7, span($8), $9, $10, span($11), $12, t($13), span($14), $15, 'host', 5432, 1,
+             $16, $17, $18)::snowflake_node_request) AS a;
 PREPARE segments (bigint, text, bigint, text[], uuid[], bigint[], bigint[], bigint, uuid, bigint, text) AS
 SELECT a.asked, a.incarnation, a.first, a.last, a.max_id, us(a.closed_until), us(a.hold), a.place, a.reports
-FROM snowflake_segments_serve(t($1), $2, t($3), ROW(1, $4, $5, $6, $7, span($8), $9, $10, $11)::snowflake_segment_request) AS a;
-
+FROM snowflake_segments_serve(t($1), $2, t($3),
+         ROW(1, $4, $5, $6, $7, span($8), $9, $10, $11)::snowflake_segment_request) AS a;
 PREPARE open (bigint, text, bigint, boolean) AS SELECT snowflake_registry_open(t($1), $2, t($3), $4);
 PREPARE release (bigint, integer, bigint) AS SELECT snowflake_nodes_release(t($1), $2, t($3));
 PREPARE longest (bigint) AS UPDATE snowflake_registry_place SET longest_lease = span($1);
 
 PREPARE state AS
-SELECT (SELECT array_agg(p) FROM snowflake_registry_place AS p), (SELECT array_agg(l) FROM snowflake_node_lease AS l),
-       (SELECT array_agg(s) FROM snowflake_segment_server AS s), (SELECT array_agg(s) FROM snowflake_segment_tag AS s),
+SELECT (SELECT array_agg(p) FROM snowflake_registry_place AS p),
+       (SELECT array_agg(l) FROM snowflake_node_lease AS l),
+       (SELECT array_agg(s) FROM snowflake_segment_server AS s),
+       (SELECT array_agg(s) FROM snowflake_segment_tag AS s),
        (SELECT us(max(greatest(p.closed_until, p.guarded_until))) FROM snowflake_registry_place AS p),
        (SELECT max(p.changes) FROM snowflake_registry_place AS p),
-       (SELECT us(max(t.told_at)) FROM snowflake_registry_told AS t),
-       (SELECT string_agg(concat_ws(',', l.node, coalesce(l.token::text, 'none'), us(l.expires_at), us(t.runs_until), l.mark, l.renewals), ' ')
-        FROM snowflake_node_lease AS l JOIN snowflake_registry_told AS t ON t.who IS NOT DISTINCT FROM l.token AND t.told_at = l.renewed_at),
+       coalesce((SELECT us(max(t.told_at)) FROM snowflake_registry_told AS t), 0),
+       (SELECT string_agg(concat_ws(',', l.node, coalesce(l.token::text, 'none'), us(l.expires_at),
+                                    us(t.runs_until), l.mark, l.renewals), ' ')
+        FROM snowflake_node_lease AS l
+        JOIN snowflake_registry_told AS t ON t.who IS NOT DISTINCT FROM l.token AND t.told_at = l.renewed_at),
        (SELECT string_agg(concat_ws(',', s.reporter, us(t.runs_until), s.reports), ' ')
         FROM snowflake_segment_server AS s JOIN snowflake_registry_told AS t ON t.who = s.reporter),
        (SELECT string_agg(concat_ws(',', s.tag, s.max_id), ' ') FROM snowflake_segment_tag AS s);
 SQL
 
-sub node_statement
+# A row of values, or a text of them, by their names.
+sub named
 {
-	my ($ask) = @_;
+	my ($row, @names) = @_;
+	my %row = (text => $row);
 
-	return execute('node', where(), @$ask{qw(token number held held_token remaining instance max_node lease_ttl mark clock clock_offset layout seen renewals wants_peers)});
+	@row{@names} = ref $row ? @{$row} : split /,/, $row;
+	return \%row;
 }
 
-sub node_answer
+sub state_of
 {
-	my ($row) = @_;
-	my %answer;
-
-	@answer{qw(node floor granted lease_ttl clock peers peers_offset timeline changes renewals refusal)} = @{$row};
-	return \%answer;
-}
-
-sub segment_statement
-{
-	my ($ask) = @_;
-
-	return execute('segments', where(), (map { '{' . join(',', map { $_ // 'NULL' } @{$_}) . '}' } @$ask{qw(tags incarnations seen lengths)}),
-		@$ask{qw(hold reporter reports place)});
-}
-
-sub segment_answer
-{
-	my ($row) = @_;
-	my %answer;
-
-	@answer{qw(tag incarnation first last max_id closed_until hold place reports)} = @{$row};
-	return \%answer;
-}
-
-sub state_answer
-{
-	my @row = @_;
+	my (@row) = @_;
 	my %state = (tables => [ splice @row, 0, scalar @tables ]);
 
-	@state{qw(until changes told_at)} = map { $_ // 0 } splice @row, 0, 3;
-	$state{leases} = [ map { fields($_, qw(node token expires_at runs_until mark renewals)) } split / /, $row[0] // '' ];
-	$state{reporters} = [ map { fields($_, qw(reporter runs_until reports)) } split / /, $row[1] // '' ];
+	@state{qw(until changes told_at)} = splice @row, 0, 3;
+	$state{leases} = [ map { named($_, qw(node token expires_at runs_until mark renewals)) } split / /, $row[0] // '' ];
+	$state{reporters} = [ map { named($_, qw(reporter runs_until reports)) } split / /, $row[1] // '' ];
 	$state{tags} = { map { split /,/ } split / /, $row[2] };
 	return \%state;
 }
 
-sub fields
-{
-	my ($text, @names) = @_;
-	my %row = (text => $text);
-
-	@row{@names} = split /,/, $text;
-	return \%row;
-}
-
-my ($empty) = map { state_answer(@{$_}) } query('EXECUTE state');
+my ($empty) = map { state_of(@{$_}) } query('EXECUTE state');
 
 #
 # The world
 #
 my %w;
-my @memory = qw(token node floor mark deadline known_token recalled_token recalled_node recalled_floor
-  timeline changes renewals has_offset reporter tags valid_until place reports connection);
 
 sub begin
 {
 	my (%set) = @_;
 
-	%w = (now => START, ttl => 60 * SECOND, offset => 0, timeline => 1, database => 5, started => START, tx => 0,
-		uuids => 0, connection => 0, max_node => 1000, layout => 'layout', longest => HOUR, servers => [], tenures => [], spans => [], late => [],
-		losses => [], heard => {}, trace => [], found => {}, %set);
+	%w = (now => START, offset => 0, timeline => 1, database => 5, started => START, connection => 0, tx => 0, uuids => 0,
+		ttl => 60 * SECOND, longest => HOUR, max_node => 1000, layout => 'layout', %set,
+		map { $_ => [] } qw(servers tenures spans late losses trace));
 	restore($empty);
-	query(execute('longest', $w{longest})) if $w{longest} != HOUR;
-	$w{states} = [ { %{ state_answer(@{ (query('EXECUTE state'))[0] }) }, tx => 0, at => START, where => place() } ];
+	query(execute('longest', $w{longest}));
+	request('SELECT', 1);
 	return;
 }
 
@@ -233,14 +210,21 @@ sub clock { return $w{now} + $w{offset}; }
 sub place { return sprintf '7000/%08X/%d/6', @w{qw(timeline database)}; }
 sub where { return (clock(), place(), $w{started}); }
 sub state { return $w{states}[-1]; }
-sub seconds { return sprintf '%.6g', ($_[0] - START) / SECOND; }
-sub trace { push @{ $w{trace} }, join ' ', map { $_ // '-' } seconds($w{now}) . ':', @_; return; }
+sub seconds { return $_[0] ? sprintf '%.7g', ($_[0] - START) / SECOND : '-'; }
+
+sub trace
+{
+	my ($who, @what) = @_;
+
+	push @{ $w{trace} }, join ' ', seconds($w{now}) . ':', ref $who ? $who->{name} : $who, map { $_ // '-' } @what;
+	return;
+}
 
 sub found
 {
 	my ($what, @text) = @_;
 
-	trace('FOUND', $what . ':', @text);
+	trace('FOUND', "$what:", @text);
 	$w{found}{$what} //= join "\n", @{ $w{trace} };
 	return;
 }
@@ -249,11 +233,12 @@ sub restore
 {
 	my ($state) = @_;
 
-	query(join '; ', map {
-		my ($table, $rows) = ($tables[$_], $state->{tables}[$_]);
-		("DELETE FROM $table",
-			defined $rows ? "INSERT INTO $table SELECT * FROM unnest('" . $rows =~ s/'/''/gr . "'::$table\[])" : ())
-	} 0 .. $#tables);
+	foreach my $n (keys @tables)
+	{
+		my $rows = $state->{tables}[$n] // '{}';
+
+		query("DELETE FROM $tables[$n]; INSERT INTO $tables[$n] SELECT * FROM unnest('" . $rows =~ s/'/''/gr . "'::$tables[$n]\[])");
+	}
 	return;
 }
 
@@ -264,60 +249,54 @@ sub request
 	my ($statement, $is_committed) = @_;
 	my @rows = query($is_committed ? "$statement; EXECUTE state" : "BEGIN; $statement; ROLLBACK");
 
-	if ($is_committed)
-	{
-		my $state = state_answer(@{ pop @rows });
-
-		@$state{qw(tx at where)} = (++$w{tx}, $w{now}, place());
-		push @{ $w{states} }, $state;
-		$_->{noticed} //= $w{tx} foreach @{ $w{losses} };
-	}
+	return @rows if !$is_committed;
+	push @{ $w{states} }, { %{ state_of(@{ pop @rows }) }, tx => ++$w{tx}, at => $w{now}, place => place() };
+	$_->{noticed} //= $w{tx} foreach @{ $w{losses} };
 	return @rows;
 }
 
 # Somebody was heard, who may be alive for so long by the registry's clock.  It is not
-# shut for longer than the longest of these, as of the end of its record.
-sub heard
+# shut for longer than the longest of these, as of the end of its record, if there is one.
+sub note_heard
 {
-	my ($who, $kind, $span, $before) = @_;
-	my $after = state();
+	my ($who, $span, $before) = @_;
+	my $end = min(clock(), $before->{told_at});
+	my $has_record = grep { $_->{runs_until} >= $end } @{ $before->{leases} }, @{ $before->{reporters} };
 
-	my $since = min(clock(), $before->{told_at});
-	my $is_empty = !grep { $_->{runs_until} >= $since } @{ $before->{leases} }, @{ $before->{reporters} };
-
-	$w{heard}{$who}{$kind} = { at => clock(), span => min($span, $w{longest}) };
-	my $most = $is_empty ? $w{longest} : max(map { $_->{span} } grep { $_->{at} + 1.05 * $_->{span} >= $since } map { values %{$_} } values %{ $w{heard} });
-	found('it is shut for too long', 'until', seconds($after->{until})) if $after->{until} > max($before->{until}, clock() + $most);
+	$w{heard}{$who} = { at => clock(), span => min($span, $w{longest}) };
+	my $most = $has_record ? max(map { $_->{span} } grep { $_->{at} + 1.05 * $_->{span} >= $end } values %{ $w{heard} }) : $w{longest};
+	found('it is shut for too long', 'until', seconds(state()->{until})) if state()->{until} > max($before->{until}, clock() + $most);
 	return;
 }
 
 #
-# Servers, and what they draw with
+# Servers
 #
 sub new_server
 {
 	my (%set) = @_;
 	my $s = { name => 'S' . @{ $w{servers} }, offset => 0, ttl => $w{ttl}, last => 0, boot => 0, %set };
 
+	# its token is written down before it registers its number
+	$s->{disk} = { node => $s->{number}, known_token => uuid(), floor => 0, deadline => 0, boot => 0 } if defined $s->{number};
 	push @{ $w{servers} }, $s;
 	start($s);
 	return $s;
 }
 
-# It goes on with the lease that it remembers, if that is of this boot of the machine.
+# It goes on with what it remembers: with a lease on the same boot of the machine.
 sub start
 {
 	my ($s) = @_;
-	my $disk = $s->{disk};
+	my $disk = $s->{disk} // { node => -1, floor => 0 };
+	my $is_registration = defined $s->{number};
 
-	@$s{@memory} = ();
-	$disk = $s->{disk} = { node => $s->{number}, known_token => uuid(), floor => 0, deadline => 0, boot => $s->{boot} } if !$disk && defined $s->{number};
-	%{$s} = (%{$s}, is_up => 1, token => defined $s->{number} ? $disk->{known_token} : uuid(), reporter => uuid(), node => -1, floor => 0, mark => 0, deadline => 0,
-		recalled_node => -1, recalled_floor => 0, tags => {}, valid_until => 0, connection => -1);
-	return if !$disk;
-	%{$s} = (%{$s}, recalled_token => $disk->{known_token}, recalled_node => $disk->{node}, recalled_floor => $disk->{floor},
-		map { $_ => $disk->{$_} } qw(timeline changes renewals));
-	take($s, @$disk{qw(node floor mark deadline known_token)}) if $w{now} < $disk->{deadline} && ($disk->{boot} == $s->{boot} || defined $s->{number});
+	%{$s} = (%{$s}, is_up => 1, token => $is_registration ? $disk->{known_token} : uuid(), node => -1, floor => 0, mark => 0, deadline => 0,
+		recalled_token => $disk->{known_token}, recalled_node => $disk->{node}, recalled_floor => $disk->{floor},
+		(map { $_ => $disk->{$_} } qw(timeline changes renewals)), skew => undef,
+		reporter => uuid(), tags => {}, valid_until => 0, place => undef, reports => undef, connection => -1);
+	take($s, @$disk{qw(node floor mark deadline known_token)})
+	  if $w{now} < ($disk->{deadline} // 0) && ($is_registration || $disk->{boot} == $s->{boot});
 	return;
 }
 
@@ -333,15 +312,15 @@ sub stop
 {
 	my ($s, $is_crash) = @_;
 
-	trace($s->{name}, $is_crash ? 'crashes' : 'stops');
+	trace($s, $is_crash ? 'crashes' : 'stops');
 	remember($s) if !$is_crash && $s->{node} >= 0 && $s->{deadline};
 	$s->{is_up} = 0;
-	$s->{stopped_at} = $w{now} + $s->{offset};
+	$s->{last} = max($s->{last}, $w{now} + $s->{offset});
 
 	# what it knew it may have forgotten; its reports are awaited all the same
 	foreach my $loss (@{ $w{losses} })
 	{
-		delete $loss->{witnesses}{nodes}{ $s->{name} } if !$s->{disk} || !is_ahead($s->{disk}, $loss, $s->{name});
+		delete $loss->{witnesses}{nodes}{ $s->{name} } if !is_ahead($s->{disk}, $loss, $s);
 	}
 	return;
 }
@@ -349,13 +328,15 @@ sub stop
 # Does it know more of leases than the registry after a loss?
 sub is_ahead
 {
-	my ($knows, $loss, $name) = @_;
+	my ($knows, $loss, $s) = @_;
 
-	return ($knows->{changes} // 0) > $loss->{changes} || ($knows->{renewals} // 0) > ($loss->{rows}{$name} // NEVER);
+	return ($knows->{changes} // 0) > $loss->{changes} || ($knows->{renewals} // 0) > ($loss->{renewals}{ $s->{name} } // NEVER);
 }
 
-# What was given out, and what the registry has since lost of that.  Is it only what no
-# registry can know?
+# Was this lost, and can no registry know?  So when one that takes itself for the same has
+# nobody to wait for who knows of the loss; when the holder did not report it, and the clock
+# of the member that gave it out was ahead, or for a segment the clock is now; when its lease
+# was longer than those of others; or when it is registered, and was not reported.
 sub excused
 {
 	my ($had) = @_;
@@ -366,48 +347,42 @@ sub excused
 	return $had->{kind} eq 'nodes' ? $had->{offset} > $loss->{least_offset} : $w{offset} > $loss->{offset};
 }
 
-# The server may draw with the number, at times from the floor up to the mark.  No
-# other may ever have had any of that.
+#
+# Node numbers
+#
+sub take
+{
+	my ($s, $number, $floor, $mark, $deadline, $token) = @_;
+
+	$s->{known_token} = $token;
+	$s->{deadline} = $deadline;
+	$s->{mark} = max($s->{mark}, $mark);
+	return if $number == $s->{node} && $floor <= $s->{floor};
+	$floor = max($floor, $s->{recalled_floor}) if $number == $s->{recalled_node};
+	@$s{qw(node floor mark)} = ($number, $floor, $mark);
+	remember($s);
+	return;
+}
+
+# The server may draw with the number from its floor up to its mark, of which so much is on
+# record.  No other may ever have had any of that.
 sub allow
 {
 	my ($s, $granted) = @_;
 	my $mine = first { $_->{server} == $s && $_->{node} == $s->{node} && $_->{from} == $s->{floor} } @{ $w{tenures} };
 
 	push @{ $w{tenures} }, $mine = { kind => 'nodes', server => $s, node => $s->{node}, from => $s->{floor}, to => 0 } if !$mine;
-	@$mine{qw(tx lost offset)} = ($w{tx}, undef, $w{offset}) if $mine->{to} <= $granted;
-	%{$mine} = (%{$mine}, to => max($mine->{to}, $s->{mark}), ttl => min($s->{ttl}, $w{longest}), is_registered => defined $s->{number});
+	@$mine{qw(tx lost offset)} = ($w{tx}, undef, max($mine->{offset} // $w{offset}, $w{offset})) if $mine->{to} <= $granted;
+	@$mine{qw(to ttl is_registered)} = (max($mine->{to}, $s->{mark}), min($s->{ttl}, $w{longest}), defined $s->{number});
 	foreach my $had (grep { $_->{node} == $s->{node} && $_->{server} != $s } @{ $w{tenures} })
 	{
 		next if $had->{to} <= $mine->{from} || $mine->{to} <= $had->{from} || excused($had) || excused($mine);
 		found('a node number twice' . ($had->{lost} ? '' : ', though it was on record or reported'),
-			"$s->{name} has $s->{node} for", seconds($mine->{from}), 'to', seconds($mine->{to}),
-			"and $had->{server}{name} for", seconds($had->{from}), 'to', seconds($had->{to}));
+			$s->{node}, map { ($_->{server}{name}, 'from', seconds($_->{from}), 'to', seconds($_->{to})) } $mine, $had);
 	}
 	return;
 }
 
-sub take
-{
-	my ($s, $number, $floor, $mark, $deadline, $token) = @_;
-
-	$s->{known_token} = $token;
-	if ($number != $s->{node} || $floor > $s->{floor})
-	{
-		$floor = max($floor, $s->{recalled_floor}) if $number == $s->{recalled_node};
-		@$s{qw(node floor mark deadline)} = ($number, $floor, $mark, $deadline);
-		remember($s);
-	}
-	else
-	{
-		$s->{mark} = max($s->{mark}, $mark);
-		$s->{deadline} = $deadline;
-	}
-	return;
-}
-
-#
-# Requests for node numbers
-#
 sub lease_request
 {
 	my ($s) = @_;
@@ -416,47 +391,52 @@ sub lease_request
 
 	$s->{last} = max($s->{last}, $clock) if $valid_until && $s->{floor} <= $clock && $clock < $s->{mark} && chance(0.5);
 	return {
-		server => $s, sent => $w{now}, valid_until => $valid_until, token => $s->{token}, number => $s->{number}, held_token => $s->{recalled_token},
-		held => (first { $_ >= 0 } $s->{node}, $s->{recalled_node}), remaining => $valid_until == NEVER ? $s->{ttl} : max($valid_until - $w{now} - ATTEMPT, 0),
-		instance => "$s->{name}, boot $s->{boot}", max_node => $w{max_node}, lease_ttl => $s->{ttl}, clock => $clock,
-		mark => max($clock, $s->{last}) + $s->{ttl}, clock_offset => $s->{has_offset}, layout => $w{layout},
-		seen => $s->{changes}, renewals => $s->{renewals}, wants_peers => $w{wants_peers} // pick(0, 1)
-	};
+		server => $s, sent => $w{now}, valid_until => $valid_until, token => $s->{token}, number => $s->{number},
+		held => (first { $_ >= 0 } @$s{qw(node recalled_node)}), held_token => $s->{recalled_token},
+		remaining => $valid_until == NEVER ? $s->{ttl} : max($valid_until - $w{now} - ATTEMPT, 0),
+		instance => "$s->{name}, boot $s->{boot}", max_node => $w{max_node}, lease_ttl => $s->{ttl},
+		mark => max($clock, $s->{last}) + $s->{ttl}, clock => $clock, clock_offset => $s->{skew}, layout => $w{layout},
+		seen => $s->{changes}, renewals => $s->{renewals}, wants_peers => $w{wants_peers} // pick(0, 1) };
 }
 
 sub serve_number
 {
 	my ($ask, $is_committed) = @_;
-	my $s = $ask->{server};
 	my $before = state();
-	my $answer = node_answer(request(node_statement($ask), $is_committed));
+	my ($answer) = map { named($_, @node_columns) } request(
+		execute('node', where(), @$ask{qw(token number held held_token remaining instance max_node lease_ttl mark clock
+			clock_offset layout seen renewals wants_peers)}), $is_committed);
 
-	trace($s->{name}, 'asks for a number, holding', $ask->{held}, "for $ask->{remaining}, seen", $ask->{seen}, $ask->{renewals}, 'at', seconds(clock()),
-		$is_committed ? () : '(not committed)', 'and is told', @$answer{qw(node floor granted changes renewals refusal)});
+	trace($ask->{server}, "asks for a number, holding", $ask->{held}, 'for', $ask->{remaining} / SECOND, 'seen', @$ask{qw(seen renewals)},
+		'at', seconds(clock()), ('(not committed)') x !$is_committed, 'and is told', $answer->{node},
+		(map { seconds($answer->{$_} // 0) } qw(floor granted)), @$answer{qw(changes renewals refusal)});
 	return $answer if !$is_committed;
-	heard($ask->{token}, 'nodes', $ask->{lease_ttl}, $before);
-	check_peers($ask, $answer) if defined $answer->{peers} && !$w{has_lost} && !$w{members_off};
-	$w{renewed}{ $ask->{token} } = { at => clock(), offset => $ask->{clock_offset} // $ask->{clock} - clock() } if any { my $row = $_; $row->{token} eq $ask->{token} && !grep { $_->{text} eq $row->{text} } @{ $before->{leases} } } @{ state()->{leases} };
-	if ($s->{is_honest} // 1)
-	{
-		my $is_running = $ask->{remaining} > 0 && !grep { $_->{node} == $ask->{held} && $_->{expires_at} >= clock()
-			  && $_->{token} ne $ask->{token} && $_->{token} ne ($ask->{held_token} // '') } @{ $before->{leases} };
+	note_heard($ask->{token}, $ask->{lease_ttl}, $before);
+	check_peers($ask, $answer, $before);
 
+	# what it holds is on record now, if nobody else was given it meanwhile
+	if ($ask->{remaining} > 0 && !any { $_->{node} == $ask->{held} && $_->{expires_at} >= clock()
+			  && $_->{token} ne $ask->{token} && $_->{token} ne ($ask->{held_token} // '') } @{ $before->{leases} })
+	{
 		@$_{qw(tx lost)} = ($w{tx}, undef)
-		  foreach grep { $_->{server} == $s && $_->{node} == $ask->{held} && ($_->{to} <= $ask->{mark} || $_->{to} == NEVER) } $is_running ? @{ $w{tenures} } : ();
+		  foreach grep { $_->{server} == $ask->{server} && $_->{node} == $ask->{held} && ($_->{to} <= $ask->{mark} || $_->{to} == NEVER) } @{ $w{tenures} };
 	}
 	return $answer;
 }
 
-# Only those are compared with that have renewed lately.
+# Its clock is compared with those only that have renewed lately.  Not where the registry's
+# clock was another one, or has lost some.
 sub check_peers
 {
-	my ($ask, $answer) = @_;
-	my @fresh = map { $_->{offset} } grep { $_->{at} >= clock() - 30 * SECOND } map { $w{renewed}{$_} } grep { $_ ne $ask->{token} } keys %{ $w{renewed} };
+	my ($ask, $answer, $before) = @_;
+	my @fresh = map { $_->{skew} } grep { $_->{at} >= clock() - 30 * SECOND } map { $w{renewed}{$_} } grep { $_ ne $ask->{token} } keys %{ $w{renewed} };
+	my %was = map { $_->{text} => 1 } @{ $before->{leases} };
 
+	$w{renewed}{ $ask->{token} } = { at => clock(), skew => $ask->{clock_offset} // $ask->{clock} - clock() }
+	  if any { $_->{token} eq $ask->{token} && !$was{ $_->{text} } } @{ state()->{leases} };
+	return if !$answer->{peers} || $w{has_lost} || $w{members_off};
 	found('clocks of servers that are gone', "$answer->{peers} in place of", scalar @fresh)
-	  if $answer->{peers} > @fresh
-	  || $answer->{peers} > 0 && ($answer->{peers_offset} < min(@fresh) - ATTEMPT - SECOND || $answer->{peers_offset} > max(@fresh) + ATTEMPT + SECOND);
+	  if $answer->{peers} > @fresh || $answer->{peers_offset} < min(@fresh) - ATTEMPT - SECOND || $answer->{peers_offset} > max(@fresh) + ATTEMPT + SECOND;
 	return;
 }
 
@@ -464,37 +444,34 @@ sub heed_number
 {
 	my ($ask, $answer) = @_;
 	my $s = $ask->{server};
+	my $is_registration = defined $s->{number};
 
-	return if $ask->{valid_until} && $w{now} >= $ask->{valid_until};
-	return if is_outdated($s->{timeline}, $answer->{timeline}) || $answer->{changes} < ($s->{changes} // 0);
-	@$s{qw(timeline changes renewals)} = @$answer{qw(timeline changes renewals)} if defined $answer->{node};
-	$s->{has_offset} = $ask->{clock} - $answer->{clock};
-	@{ $s->{disk} }{qw(timeline changes renewals)} = @$s{qw(timeline changes renewals)} if $s->{disk} && ($s->{disk}{timeline} // '') ne ($s->{timeline} // '');
+	return if $ask->{valid_until} && $w{now} >= $ask->{valid_until} || is_outdated($s->{timeline}, $answer->{timeline})
+	  || $answer->{changes} < ($s->{changes} // 0);
+	$s->{skew} = $ask->{clock} - $answer->{clock};
 	if (!defined $answer->{node})
 	{
-		lose_number($s);
+		$s->{deadline} = 0;
+		return if !$is_registration;
+
+		# it has drawn up to now
+		$s->{disk}{deadline} = 0;
+		$_->{to} = min($_->{to}, max($s->{last}, $w{now} + $s->{offset})) foreach grep { $_->{server} == $s } @{ $w{tenures} };
 		return;
 	}
-	take($s, @$answer{qw(node floor)}, defined $s->{number} ? (NEVER, NEVER) : ($answer->{granted}, $ask->{sent} + min($s->{ttl}, $answer->{lease_ttl})), $s->{token});
-	allow($s, defined $s->{number} ? NEVER : $answer->{granted});
+	my $is_elsewhere = ($s->{timeline} // '') ne $answer->{timeline};
+	@$s{qw(timeline changes renewals)} = @$answer{qw(timeline changes renewals)};
+	@{ $s->{disk} }{qw(timeline changes renewals)} = @$s{qw(timeline changes renewals)} if $s->{disk} && $is_elsewhere;
+	take($s, @$answer{qw(node floor)}, $is_registration ? (NEVER, NEVER) :
+		  ($answer->{granted}, $ask->{sent} + min($s->{ttl}, $answer->{lease_ttl})), $s->{token});
+	allow($s, $is_registration ? NEVER : $answer->{granted});
 	remember($s)
-	  if !$s->{disk}{deadline} || $s->{disk}{node} != $s->{node} || $s->{disk}{known_token} ne $s->{token} || chance(0.5) && $s->{deadline} - $s->{disk}{deadline} >= $s->{ttl} / 4;
+	  if !$s->{disk}{deadline} || $s->{disk}{node} != $s->{node} || $s->{disk}{known_token} ne $s->{token}
+	  || chance(0.5) && $s->{deadline} - $s->{disk}{deadline} >= $s->{ttl} / 4;
 	return;
 }
 
-# Refused.  One that was registered has drawn up to now.
-sub lose_number
-{
-	my ($s) = @_;
-	my $until = max($s->{last}, $w{now} + $s->{offset});
-
-	$s->{deadline} = 0;
-	return if !defined $s->{number};
-	$s->{disk}{deadline} = 0;
-	$_->{to} = min($_->{to}, $until) foreach grep { $_->{server} == $s } @{ $w{tenures} };
-	return;
-}
-
+# Places and timelines begin with the system, and then the timeline.
 sub is_outdated
 {
 	my ($before, $now) = map { [ split m{/}, $_ // '' ] } @_;
@@ -503,7 +480,7 @@ sub is_outdated
 }
 
 #
-# Requests for segments
+# Segments
 #
 sub known { return $_[0]{tags}{ $_[1] } // { seen => 0, spans => [] }; }
 
@@ -516,26 +493,25 @@ sub segment_request
 
 	return {
 		server => $s, sent => $w{now}, is_full => $is_full, tags => \@tags, incarnations => [ map { known($s, $_)->{incarnation} } @tags ],
-		seen => [ map { known($s, $_)->{seen} } @tags ], lengths => [ map { $length{$_} // 0 } @tags ],
-		hold => $s->{ttl}, reporter => $s->{reporter}, reports => $w{now} < $s->{valid_until} ? $s->{reports} : undef, place => $s->{place}
-	};
+		seen => [ map { known($s, $_)->{seen} } @tags ], lengths => [ map { $length{$_} // 0 } @tags ], hold => $s->{ttl},
+		reporter => $s->{reporter}, reports => $w{now} < $s->{valid_until} ? $s->{reports} : undef, place => $s->{place} };
 }
 
 sub serve_segments
 {
 	my ($ask, $is_committed) = @_;
-	my $s = $ask->{server};
 	my $before = state();
-	my @rows = map { segment_answer($_) } request(segment_statement($ask), $is_committed);
+	my @arrays = map { '{' . join(',', map { $_ // 'NULL' } @{$_}) . '}' } @$ask{qw(tags incarnations seen lengths)};
+	my @rows = map { named($_, @segment_columns) } request(execute('segments', where(), @arrays, @$ask{qw(hold reporter reports place)}), $is_committed);
 
-	trace($s->{name}, "asks for segments of @{ $ask->{tags} }, seen @{ $ask->{seen} } and", $ask->{reports}, 'at', seconds(clock()),
-		$is_committed ? () : '(not committed)', 'and is told', map { join '/', map { $_ // '-' } @$_{qw(tag first last max_id closed_until place reports)} } @rows);
+	trace($ask->{server}, "asks for segments of @{ $ask->{tags} }, seen @{ $ask->{seen} } and", $ask->{reports}, 'at', seconds(clock()),
+		('(not committed)') x !$is_committed, 'and is told', map { my $row = $_; join '/', map { $_ // '-' } @$row{qw(tag first last max_id place reports)} } @rows);
 	return @rows if !$is_committed;
-	heard($ask->{reporter}, 'segments', $ask->{hold}, $before);
+	note_heard($ask->{reporter}, $ask->{hold}, $before);
 	foreach my $n (keys @rows)
 	{
 		@$_{qw(tx lost)} = ($w{tx}, undef)
-		  foreach grep { $_->{reporter} eq $ask->{reporter} && $_->{last} <= $ask->{seen}[$n] } @{ known($s, $rows[$n]{tag})->{spans} };
+		  foreach grep { $_->{reporter} eq $ask->{reporter} && $_->{last} <= $ask->{seen}[$n] } @{ known($ask->{server}, $rows[$n]{tag})->{spans} };
 	}
 	return @rows;
 }
@@ -548,9 +524,8 @@ sub heed_segments
 	return if !@rows || is_outdated($s->{place}, $rows[0]{place});
 	my $is_elsewhere = defined $s->{place} && $s->{place} ne $rows[0]{place};
 	return if !$ask->{is_full} && $is_elsewhere;
-	$s->{connection} = $w{connection};
 	$s->{tags} = {} if $is_elsewhere && $w{now} >= $s->{valid_until};
-	@$s{qw(place reports)} = @{ $rows[0] }{qw(place reports)};
+	@$s{qw(connection place reports)} = ($w{connection}, @{ $rows[0] }{qw(place reports)});
 	$s->{valid_until} = $ask->{sent} + $rows[0]{hold};
 	foreach my $row (@rows)
 	{
@@ -559,8 +534,6 @@ sub heed_segments
 		$tag->{incarnation} = $row->{incarnation};
 		draw_from($s, $tag, $row) if defined $row->{first};
 	}
-
-	# it goes on with these
 	foreach my $span (grep { $_->{given_to} } map { @{ $_->{spans} } } values %{ $s->{tags} })
 	{
 		found('a segment twice, its holder goes on with it', "$s->{name} and $span->{given_to}{name}");
@@ -569,30 +542,31 @@ sub heed_segments
 }
 
 # All of a segment counts as drawn at once; of one that is lost, and that its server did not
-# report before it was given to another, what that can still draw.
+# report before another got it, what that can still draw.
 sub draw_from
 {
 	my ($s, $tag, $row) = @_;
-	my $mine = { kind => 'segments', server => $s, reporter => $s->{reporter}, tx => $w{tx}, ttl => min($s->{ttl}, $w{longest}), offset => $w{offset}, map { $_ => $row->{$_} } qw(tag first last) };
 
-	foreach my $had (grep { $_->{tag} eq $row->{tag} && $_->{first} <= $row->{last} && $row->{first} <= $_->{last} } @{ $w{spans} })
+	foreach my $had (grep { $_->{tag} eq $row->{tag} && $_->{first} <= $row->{last} && $row->{first} <= $_->{last} && !excused($_) } @{ $w{spans} })
 	{
-		my $is_held = $had->{server}{is_up} && $had->{server}{reporter} eq $had->{reporter} && any { $_ == $had } @{ known($had->{server}, $had->{tag})->{spans} };
+		my $holder = $had->{server};
+		my $is_held = $holder->{is_up} && $w{now} < $holder->{valid_until} && any { $_ == $had } @{ known($holder, $had->{tag})->{spans} };
 
-		next if excused($had);
 		$had->{given_to} = $s;
-		next if $had->{lost} && !($is_held && $w{now} < $had->{server}{valid_until});
 		found('a segment twice' . ($had->{lost} ? '' : ', though it was on record or reported'),
-			"$s->{name} has $row->{first} to $row->{last} of $row->{tag}, and $had->{server}{name} has $had->{first} to $had->{last}");
+			$row->{tag}, map { ($_->{server}{name}, 'from', $_->{first}, 'to', $_->{last}) } { server => $s, %{$row} }, $had)
+		  if !$had->{lost} || $is_held;
 	}
-	push @{ $w{spans} }, $mine;
+	push @{ $w{spans} }, my $mine = { kind => 'segments', server => $s, reporter => $s->{reporter}, tx => $w{tx}, ttl => min($s->{ttl}, $w{longest}),
+		map { $_ => $row->{$_} } qw(tag first last) };
 	push @{ $tag->{spans} }, $mine;
 	$tag->{seen} = max($tag->{seen}, $row->{last});
 	return;
 }
 
-# What becomes of a request: it is answered; or the answer is lost; or it is not
-# committed; or it was given up, and comes later.
+# Ask for a number, or for segments of tags, '' for none.  What becomes of the request: it
+# is answered, or the answer is lost, or it is not committed, or it was given up and comes
+# later.
 sub ask
 {
 	my ($s, $fate, @tags) = @_;
@@ -605,7 +579,7 @@ sub ask
 		return;
 	}
 	elapse(between(0, SECOND / 10));
-	my @answer = $serve->($ask, $fate ne 'rolled back');
+	my @answer = $serve->($ask, $fate ne 'not committed');
 	elapse(between(0, SECOND / 10));
 	return if $fate ne 'answered';
 	@tags ? heed_segments($ask, @answer) : heed_number($ask, @answer);
@@ -631,78 +605,68 @@ sub elapse
 # What happens to the registry
 #
 
-# It comes back to a state of before: started again in the same place, promoted, recovered
-# (also a new timeline), or as a dump in another database.
+# It comes back to a state of before: started again in the same place ("restart"), promoted or
+# recovered, or restored from a dump, in another database.
 sub lose
 {
 	my ($kind, $state, $offset) = @_;
 	my $is_lossless = $state == state();
 
-	$kind = 'promotion' if $kind eq 'restart' && $state->{where} ne place();
+	$kind = 'promotion' if $kind eq 'restart' && $state->{place} ne place();
 	pop @{ $w{states} } while state() != $state;
 	restore($state) if !$is_lossless;
 	$w{timeline}++ if $kind eq 'promotion';
 	$w{database}++ if $kind eq 'dump';
+	$w{connection}++;
 	$w{offset} = $offset // $w{offset};
 	$w{started} = clock() - 1;
-	$w{connection}++;
-	trace($kind, 'to', seconds($state->{at}), 'of', seconds($w{now}), "clock $w{offset}", place());
+	trace($kind, 'to', seconds($state->{at}), 'the clock is off by', $w{offset} / SECOND, place());
 	$_->{least_offset} = min($_->{least_offset}, $w{offset}) foreach @{ $w{losses} };
 	return if $is_lossless;
 
 	$w{has_lost} = 1;
-	push @{ $w{losses} }, my $loss = { kind => $kind, offset => $w{offset}, least_offset => $w{offset}, changes => $state->{changes} };
+	push @{ $w{losses} }, my $loss = { kind => $kind, changes => $state->{changes}, offset => $w{offset}, least_offset => $w{offset} };
 	foreach my $had (@{ $w{tenures} }, @{ $w{spans} })
 	{
 		my $before = $had->{lost};
 
-		# one that was not noticed, or no more is, is as this one
+		# a loss that was not noticed, or is so no more, is this one
 		$had->{lost} = $loss
 		  if !$before && $had->{tx} > $state->{tx}
-		  || $before && $kind eq 'restart' && $before->{kind} eq 'restart' && ($before->{noticed} // $w{tx}) >= $state->{tx};
+		  || $before && "$kind $before->{kind}" eq 'restart restart' && ($before->{noticed} // $w{tx}) >= $state->{tx};
 	}
-	find_witnesses($loss) if $kind eq 'restart';
-	return;
-}
 
-# Whose reports a guard waits for, by the record, and who knows more than that.  A lease that
-# is on record is awaited itself.
-sub find_witnesses
-{
-	my ($loss) = @_;
-
-	$loss->{witnesses} = { nodes => {}, segments => {} };
+	# for whom a guard waits, by the record, and who knows more than that
 	foreach my $s (grep { $_->{is_up} } @{ $w{servers} })
 	{
-		my ($lease) = grep { $_->{token} eq $s->{token} || $_->{token} eq ($s->{recalled_token} // '') } grep { $_->{runs_until} >= $w{started} } @{ state()->{leases} };
-		my ($report) = grep { $_->{reporter} eq $s->{reporter} && $_->{runs_until} >= $w{started} } @{ state()->{reporters} };
+		my $lease = first { $_->{runs_until} >= $w{started} && ($_->{token} eq $s->{token} || $_->{token} eq ($s->{recalled_token} // '')) } @{ $state->{leases} };
+		my $report = first { $_->{runs_until} >= $w{started} && $_->{reporter} eq $s->{reporter} } @{ $state->{reporters} };
 
-		$loss->{rows}{ $s->{name} } = $lease->{renewals} if $lease;
-		$loss->{witnesses}{nodes}{ $s->{name} } = 1 if $lease && is_ahead($s, $loss, $s->{name});
+		$loss->{renewals}{ $s->{name} } = $lease->{renewals} if $lease;
+		$loss->{witnesses}{nodes}{ $s->{name} } = 1 if $lease && is_ahead($s, $loss, $s);
 		$loss->{witnesses}{segments}{ $s->{name} } = 1 if $report && ($s->{reports} // 0) > $report->{reports};
 	}
 	return;
 }
 
-# The operator, after a restart or promotion that lost nothing.
+# The operator knows that nothing was lost.
 sub open_registry
 {
 	my ($always) = @_;
 
-	trace('the operator opens it', $always);
+	trace('the operator', 'opens it', $always);
 	request(execute('open', where(), $always), 1);
 	return;
 }
 
-# The operator, of a server that is stopped for good.
+# The operator knows that a server is stopped for good.
 sub release
 {
 	my ($s) = @_;
-	my $until = max($s->{last}, $s->{stopped_at});
 
-	trace("the operator releases $s->{node} of $s->{name}, issued until", seconds($until));
-	request(execute('release', clock(), $s->{node}, $until), 1);
-	$_->{to} = min($_->{to}, $until) foreach grep { $_->{server} == $s && $_->{node} == $s->{node} } @{ $w{tenures} };
+	trace('the operator', "releases $s->{node} of $s->{name}, issued until", seconds($s->{last}));
+	request(execute('release', clock(), $s->{node}, $s->{last}), 1);
+	$_->{to} = min($_->{to}, $s->{last}) foreach grep { $_->{server} == $s && $_->{node} == $s->{node} } @{ $w{tenures} };
 	return;
 }
 
@@ -711,37 +675,26 @@ sub release
 #
 sub attack
 {
-	my (%set) = @_;
+	my ($what, %set) = @_;
 	my $before = state();
-	my $stranger = { name => 'stranger' . uuid(), is_honest => 0 };
-	my $any = sub { return pick(undef, 0, 1, 2, 60, 1000, 1e6, min(JUMP + $before->{changes}, NEVER), 2 * JUMP, '9223372036854775807') };
 	my $clock = clock() + pick(0, 0, 0, 9 * SECOND, HOUR, -24 * HOUR);
 	my @tags = grep { chance(0.5) } qw(a b);
+	my @counts = (undef, 0, 1, 2, 60, 1000, 1e6, JUMP + $before->{changes}, 2 * JUMP, MOST);
+	my $stranger = { name => 'a stranger' };
 
-	if ($set{segments} // chance(0.4))
-	{
-		serve_segments({
-			server => $stranger, tags => \@tags, incarnations => [ map { my $tag = $_; pick(undef, $tag x 8 . '-0000-0000-0000-000000000000') } @tags ],
-			seen => [ map { pick(0, 0, 1, 100, 1000, 100 * JUMP, '9223372036854775807') } @tags ], lengths => [ map { pick(0, 0, 1, 1000) } @tags ],
-			hold => pick(1, 10 * SECOND, $w{ttl}, 24 * HOUR, 1000 * 360 * 24 * HOUR), reporter => uuid(), reports => $any->(),
-			place => pick(undef, place() . '/0', 'somewhere'), %set }, 1);
-	}
-	else
-	{
-		serve_number({
-			server => $stranger, token => uuid(), number => pick((undef) x 5, 0 .. 4), held => pick(undef, 0 .. 4), held_token => pick(undef, uuid()),
-			remaining => pick(0, SECOND, HOUR, 1000 * HOUR), instance => pick('', 'S0, boot 0', 'x'), max_node => pick(0, 3, $w{max_node}, 2147483647),
-			lease_ttl => pick(10 * SECOND, 10 * SECOND, $w{ttl}, 24 * HOUR), clock => $clock, mark => pick(0, $clock, $clock + $w{ttl}, $clock + 876_600 * HOUR, '9223372036854775807'),
-			clock_offset => pick(undef, undef, HOUR), layout => pick('layout', 'layout', 'layout', 'another'), seen => $any->(), renewals => $any->(), wants_peers => 0, %set }, 1);
-	}
-	check_attack($before);
-	return;
-}
+	serve_segments({
+		server => $stranger, tags => \@tags, incarnations => [ map { pick(undef, $_ x 8 . '-0000-0000-0000-000000000000') } @tags ],
+		seen => [ map { pick(0, 0, 1, 100, 1000, 100 * JUMP, MOST) } @tags ], lengths => [ map { pick(0, 0, 1, 1000) } @tags ],
+		hold => pick(1, 10 * SECOND, $w{ttl}, 24 * HOUR, 9 * CENTURY), reporter => uuid(), reports => pick(@counts),
+		place => pick(undef, place() . '/0', 'somewhere'), %set }, 1) if $what eq 'segments';
+	serve_number({
+		server => $stranger, token => uuid(), number => pick((undef) x 5, 0 .. 4), held => pick(undef, 0 .. 4), held_token => pick(undef, uuid()),
+		remaining => pick(0, SECOND, HOUR, 1000 * HOUR), instance => pick('', 'S0, boot 0', 'x'), max_node => pick(0, 3, $w{max_node}, 2147483647),
+		lease_ttl => pick(10 * SECOND, 10 * SECOND, $w{ttl}, 24 * HOUR), clock => $clock, clock_offset => pick(undef, undef, HOUR),
+		mark => pick(0, $clock, $clock + $w{ttl}, $clock + CENTURY, MOST), layout => pick(('layout') x 3, 'another'),
+		seen => pick(@counts), renewals => pick(@counts), wants_peers => 0, %set }, 1) if $what eq 'number';
 
-# What was somebody's is still so, and no count is beyond what can have been.
-sub check_attack
-{
-	my ($before) = @_;
+	# what was somebody's is still so, and no count is beyond what can have been
 	my %lease = map { $_->{node} => $_->{text} } @{ state()->{leases} };
 	my %tag = %{ state()->{tags} };
 
@@ -751,8 +704,8 @@ sub check_attack
 	return;
 }
 
-# At the end, when all leases there can be are over: a new server gets a number, and a
-# segment.
+# At the end, when all leases there can be are over: a new server gets a number, the only one
+# that is not registered, and a segment.
 sub check_end
 {
 	$w{late} = [];
@@ -763,83 +716,15 @@ sub check_end
 	my $s = new_server();
 	foreach (1, 2)
 	{
-		ask($s, 'answered');
-		ask($s, 'answered', 'a');
+		ask($s, 'answered', @{$_}) foreach [], ['a'];
 		elapse(HOUR + SECOND);
 	}
 	my ($answer) = ask($s, 'answered');
+	my ($row) = ask($s, 'answered', 'a');
 	found('it gives out no numbers any more', $answer->{refusal}) if !defined $answer->{node};
-	($answer) = ask($s, 'answered', 'a');
-	found('it gives out no segments any more') if !defined $answer->{first};
+	found('it gives out no segments any more') if !defined $row->{first};
 	return;
 }
-
-#
-# Random histories
-#
-sub happen
-{
-	my $s = pick(grep { $_->{is_up} } @{ $w{servers} });
-	my $what = rand 100;
-	my @states = @{ $w{states} };
-
-	if ($what < 15) { ask_all(); }
-	elsif ($what < 35 && $s && !$s->{is_cut}) { ask($s, fate()); }
-	elsif ($what < 55 && $s && !$s->{is_cut}) { ask($s, fate(), pick('', 'a', 'a', 'b')); }
-	elsif ($what < 70) { elapse(pick(between(0, 5 * SECOND), $w{ttl} / 4, $w{ttl}, $w{ttl} + between(0, SECOND), 2 * $w{ttl}, chance(0.05) ? 30 * HOUR : SECOND)); }
-	elsif ($what < 75 && $s) { $s->{is_cut} = !$s->{is_cut}; trace($s->{name}, $s->{is_cut} ? 'is cut off' : 'is back'); }
-	elsif ($what < 80 && $s)
-	{
-		stop($s, chance(0.7));
-		$s->{boot}++ if chance(0.2);
-		elapse(between(0, 2 * SECOND));
-		start($s) if chance(0.7);
-	}
-	elsif ($what < 83) { new_server(number => chance($w{registers}) ? pick(0 .. 3) : undef, offset => $w{servers_off} ? pick(0, 0, 9 * SECOND, HOUR, -HOUR) : 0, chance(0.1) && $w{has_long} ? (ttl => 24 * HOUR) : ()) if @{ $w{servers} } < 8; }
-	elsif ($what < 93)
-	{
-		my $state = $w{is_sync} || chance(0.3) ? $states[-1] : chance(0.7) ? $states[ -min(between(1, 8), scalar @states) ] : chance(0.2) ? $states[0] : pick(@states);
-		lose(pick('restart', 'restart', 'promotion', 'promotion', $w{is_sync} ? () : 'dump'), $state, $w{members_off} ? pick(0, 0, HOUR, -HOUR, 20 * SECOND) : 0);
-		open_registry(undef) if !$w{has_lost} && chance(0.5);
-	}
-	elsif ($what < 95)
-	{
-		my $gone = pick(grep { !$_->{is_up} && $_->{node} >= 0 && !$_->{released} } @{ $w{servers} }) or return;
-		release($gone) if grep { $_->{node} == $gone->{node} && $_->{token} eq $gone->{known_token} } @{ state()->{leases} };
-		$gone->{released} = 1;
-	}
-	elsif ($w{has_strangers}) { attack(); }
-	return;
-}
-
-sub fate { return pick(('answered') x 7, 'lost', 'rolled back', 'late'); }
-
-# All that can ask, as they do every 3 seconds.
-sub ask_all
-{
-	foreach my $s (sort { rand() <=> 0.5 } grep { $_->{is_up} && !$_->{is_cut} } @{ $w{servers} })
-	{
-		ask($s, fate());
-		ask($s, fate(), pick('', 'a', 'b')) if chance(0.6);
-	}
-	elapse(between(0, 3 * SECOND));
-	return;
-}
-
-sub history
-{
-	my ($number) = @_;
-
-	srand $number;
-	begin(ttl => pick(10, 60, 600) * SECOND, is_sync => chance(0.15), servers_off => chance(0.3), members_off => chance(0.2),
-		registers => pick(0, 0, 0.4), longest => pick(HOUR, HOUR, 30 * SECOND), has_strangers => chance(0.4), has_long => chance(0.2));
-	open_registry(1) if $w{is_sync};
-	new_server(offset => $w{servers_off} ? pick(0, HOUR) : 0, number => chance($w{registers}) ? pick(0 .. 3) : undef) foreach 0 .. rand 3;
-	happen() foreach 1 .. 20 + rand 40;
-	check_end();
-	return;
-}
-
 
 #
 # What has failed before, each by itself
@@ -855,11 +740,33 @@ sub is_sound
 	return;
 }
 
+my @moment = (tags => ['a'], incarnations => [undef], seen => [0], lengths => [0], hold => 1, reports => undef);
+
 is_sound('the first claim is lost with the primary', sub {
 	my ($s, $other) = map { new_server() } 1, 2;
 
 	ask($s, 'answered');
 	lose('promotion', $w{states}[0]);
+	ask($other, 'answered');
+});
+
+is_sound('it is lost, and a stranger asks first, for a moment', sub {
+	my ($s, $other) = map { new_server() } 1, 2;
+
+	ask($s, 'answered');
+	lose('promotion', $w{states}[0]);
+	attack('segments', @moment);
+	ask($other, 'answered');
+});
+
+is_sound('the stranger was there before', sub {
+	my ($s, $other) = map { new_server() } 1, 2;
+
+	attack('segments', @moment);
+	my $state = state();
+	ask($s, 'answered');
+	lose('promotion', $state);
+	attack('segments', @moment);
 	ask($other, 'answered');
 });
 
@@ -875,21 +782,62 @@ is_sound('a holder reports to a member whose clock is an hour behind', sub {
 		ask($_, 'answered') foreach $first, $s;
 		elapse(3 * SECOND);
 	}
-	ask($first, 'answered');
-	ask($other, 'answered');
+	ask($_, 'answered') foreach $first, $other;
 }, offset => HOUR);
+
+is_sound('it is on record, and what was lost is its last renewal', sub {
+	my ($s, $other) = map { new_server() } 1, 2;
+
+	ask($s, 'answered');
+	my $state = state();
+	elapse(3 * SECOND);
+	ask($s, 'answered');
+	lose('promotion', $state, -HOUR);
+	ask($s, 'answered');
+	stop($s);
+	lose('promotion', state(), 0);
+	ask($other, 'answered');
+	elapse(HOUR);
+	ask($other, 'answered');
+});
 
 is_sound('a stranger has seen very much', sub {
 	ask(new_server(), 'answered');
-	attack(segments => 0, seen => '9223372036854775807', renewals => undef, lease_ttl => 24 * HOUR);
+	attack('number', seen => MOST, renewals => undef, lease_ttl => 24 * HOUR);
 	check_end();
 });
 
-is_sound('a stranger goes on for a thousand years', sub {
-	ask(new_server(), 'answered', 'a');
-	attack(segments => 1, hold => 1000 * 360 * 24 * HOUR, seen => [], tags => [], incarnations => [], lengths => [], reports => undef);
+is_sound('a stranger has raised the count twice, and that is lost', sub {
+	my ($s, $other) = map { new_server(number => $_) } 0, undef;
+	my $state = state();
+
+	foreach (1, 2)
+	{
+		attack('number', seen => JUMP + state()->{changes}, renewals => undef, number => undef, max_node => 3, mark => 0, clock => clock(), clock_offset => undef);
+		elapse(HOUR + SECOND);
+	}
+	ask($s, 'answered');
+	lose('promotion', $state);
+	foreach (1 .. 30)
+	{
+		ask($_, 'answered') foreach $s, $other;
+		elapse(3 * SECOND);
+	}
+});
+
+is_sound('a stranger goes on for centuries', sub {
+	my $s = new_server();
+
+	ask($s, 'answered', 'a');
+	attack('segments', @moment, hold => 9 * CENTURY);
 	lose('promotion', state());
-	ask($w{servers}[0], 'answered', 'a');
+	ask($s, 'answered', 'a');
+	check_end();
+});
+
+is_sound('a stranger reports a number with a mark of the next century', sub {
+	attack('number', number => undef, held => 0, remaining => SECOND, mark => clock() + CENTURY, lease_ttl => 10 * SECOND, clock => clock(),
+		clock_offset => undef, layout => 'layout', max_node => 3, seen => undef, renewals => undef);
 	check_end();
 });
 
@@ -897,10 +845,11 @@ is_sound('a server had a lease of a day, a month ago', sub {
 	my ($long, $s) = map { new_server(ttl => $_) } 24 * HOUR, 60 * SECOND;
 
 	ask($long, 'answered', @{$_}) foreach [], ['a'];
-	elapse(SECOND);
-	ask($s, 'answered', @{$_}) foreach [], ['a'];
-	elapse(30 * 24 * HOUR);
-	ask($s, 'answered', @{$_}) foreach [], ['a'];
+	foreach my $pause (SECOND, 30 * 24 * HOUR)
+	{
+		elapse($pause);
+		ask($s, 'answered', @{$_}) foreach [], ['a'];
+	}
 	lose('promotion', state());
 	ask($s, 'answered', @{$_}) foreach [], ['a'];
 });
@@ -915,43 +864,16 @@ is_sound('the clock of a server that was killed', sub {
 	ask(new_server(), 'answered');
 }, wants_peers => 1);
 
-is_sound('a stranger asks first where the first claim was lost, for a moment', sub {
-	my ($s, $other) = map { new_server() } 1, 2;
-
-	ask($s, 'answered');
-	lose('promotion', $w{states}[0]);
-	attack(segments => 1, hold => 1, tags => [], incarnations => [], seen => [], lengths => [], reports => undef);
-	ask($other, 'answered');
-});
-
-is_sound('a stranger was there before, and asks first, for a moment', sub {
-	my ($s, $other) = map { new_server() } 1, 2;
-	my @moment = (segments => 1, hold => 1, tags => ['a'], incarnations => [undef], seen => [0], lengths => [0], reports => undef);
-
-	attack(@moment);
-	my $state = state();
-	ask($s, 'answered');
-	lose('promotion', $state);
-	attack(@moment);
-	ask($other, 'answered');
-});
-
-is_sound('a stranger reports a number with a mark without an end', sub {
-	attack(segments => 0, number => undef, held => 0, remaining => SECOND, mark => clock() + 876_600 * HOUR, lease_ttl => 10 * SECOND,
-		clock => clock(), clock_offset => undef, layout => 'layout', max_node => 3, seen => undef, renewals => undef);
-	check_end();
-});
-
-is_sound('all servers have another layout now', sub {
+is_sound('registered servers have another layout now', sub {
 	my @servers = map { new_server(number => $_) } 1, 2;
 
 	ask($_, 'answered') foreach @servers;
 	stop($_) foreach @servers;
 	$w{layout} = 'another';
 	elapse(HOUR);
-	start($_) foreach @servers;
 	foreach my $s (@servers)
 	{
+		start($s);
 		my ($answer) = ask($s, 'answered');
 		found('it registers no number', $answer->{refusal}) if !defined $answer->{node};
 	}
@@ -967,7 +889,7 @@ is_sound('a registered server is stopped that was cut off for long', sub {
 	ask($other, 'answered');
 });
 
-is_sound('a restart that lost nothing, and all have asked', sub {
+is_sound('after a restart that lost nothing it is open when all have asked', sub {
 	my @servers = map { new_server(number => $_) } undef, undef, 5;
 
 	foreach my $alive ([ @servers[ 0, 1 ] ], \@servers, [ $servers[0] ], [ $servers[2] ])
@@ -975,21 +897,93 @@ is_sound('a restart that lost nothing, and all have asked', sub {
 		ask($_, 'answered', 'a'), ask($_, 'answered') foreach @{$alive};
 		lose('restart', state());
 		ask($_, 'answered', ''), ask($_, 'answered') foreach @{$alive}, @{$alive};
-		found('it is still on its guard', seconds(state()->{until}), 'with', scalar @{$alive}) if state()->{until} > clock();
+		found('it is still on its guard', 'until', seconds(state()->{until}), 'with', scalar @{$alive}) if state()->{until} > clock();
 		elapse(HOUR);
 	}
 });
 
+#
+# Random histories
+#
+sub random_server
+{
+	return if @{ $w{servers} } > 7;
+	return new_server(offset => $w{servers_off} ? pick(0, 0, 9 * SECOND, HOUR, -HOUR) : 0, number => chance($w{registers}) ? pick(0 .. 3) : undef,
+		chance($w{has_long}) ? (ttl => 24 * HOUR) : ());
+}
+
+sub fate { return pick(('answered') x 7, 'lost', 'not committed', 'late'); }
+
+sub happen
+{
+	my @up = grep { $_->{is_up} } @{ $w{servers} };
+	my $s = pick(@up);
+	my $what = rand 100;
+
+	if ($what < 15)
+	{
+		# as all do every 3 seconds
+		foreach my $each (shuffle grep { !$_->{is_cut} } @up)
+		{
+			ask($each, fate());
+			ask($each, fate(), pick('', 'a', 'b')) if chance(0.6);
+		}
+		elapse(between(0, 3 * SECOND));
+	}
+	elsif ($what < 30)
+	{
+		elapse(pick(between(0, 5 * SECOND), between(0, 5 * SECOND), $w{ttl} / 4, $w{ttl}, $w{ttl} + between(0, SECOND), 2 * $w{ttl}));
+		elapse(30 * HOUR) if chance(0.01);
+	}
+	elsif ($what < 33) { random_server(); }
+	elsif ($what < 43)
+	{
+		my @states = @{ $w{states} };
+		my $state = $w{is_sync} || chance(0.3) ? $states[-1] : pick($states[0], pick(@states), (@states)[ map { -min($_, scalar @states) } 2 .. 8 ]);
+
+		lose(pick(qw(restart restart promotion promotion), ('dump') x !$w{is_sync}), $state, $w{members_off} ? pick(0, 0, HOUR, -HOUR, 20 * SECOND) : 0);
+		open_registry(undef) if !$w{has_lost} && chance(0.5);
+	}
+	elsif ($what < 45)
+	{
+		my ($gone) = shuffle grep { !$_->{is_up} && $_->{node} >= 0 && !$_->{is_released}++ } @{ $w{servers} };
+
+		release($gone) if $gone && any { $_->{node} == $gone->{node} && $_->{token} eq $gone->{known_token} } @{ state()->{leases} };
+	}
+	elsif ($what < 50) { attack(pick('number', 'segments')) if $w{has_strangers}; }
+	elsif (!$s) { return; }
+	elsif ($what < 55)
+	{
+		$s->{is_cut} = !$s->{is_cut};
+		trace($s, $s->{is_cut} ? 'is cut off' : 'is back');
+	}
+	elsif ($what < 60)
+	{
+		stop($s, chance(0.7));
+		$s->{boot}++ if chance(0.2);
+		elapse(between(0, 2 * SECOND));
+		start($s) if chance(0.7);
+	}
+	elsif (!$s->{is_cut}) { ask($s, fate(), chance(0.5) ? () : pick('', 'a', 'a', 'b')); }
+	return;
+}
+
+note "SNOWFLAKE_FAULT_SEED=$seed SNOWFLAKE_FAULT_ROUNDS=$rounds";
 my %count;
 foreach my $number ($seed .. $seed + $rounds - 1)
 {
-	history($number);
-	query("VACUUM $_") foreach $number % 20 ? () : @tables;
-	foreach my $what (keys %{ $w{found} })
+	srand $number;
+	begin(ttl => pick(10, 60, 600) * SECOND, longest => pick(HOUR, HOUR, 30 * SECOND), registers => pick(0, 0, 0.4), has_long => pick((0) x 4, 0.1),
+		map { $_->[0] => chance($_->[1]) } [ is_sync => 0.15 ], [ servers_off => 0.3 ], [ members_off => 0.2 ], [ has_strangers => 0.4 ]);
+	open_registry(1) if $w{is_sync};
+	random_server() foreach 0 .. rand 3;
+	happen() foreach 1 .. 20 + rand 40;
+	check_end();
+	foreach my $what (grep { !$count{$_}++ } sort keys %{ $w{found} })
 	{
-		diag "SNOWFLAKE_FAULT_SEED=$number SNOWFLAKE_FAULT_ROUNDS=1: $what\n$w{found}{$what}" if !$count{$what}++;
+		diag "SNOWFLAKE_FAULT_SEED=$number SNOWFLAKE_FAULT_ROUNDS=1: $what\n$w{found}{$what}";
 	}
+	query("VACUUM $_") foreach $number % 20 ? () : @tables;
 }
-diag "$rounds histories from $seed on: ", join ', ', map { "$_ $count{$_}" } sort keys %count;
-is(join(', ', sort keys %count), '', "nothing is found in $rounds histories");
+is(join(', ', map { "$_: $count{$_}" } sort keys %count), '', "$rounds histories");
 done_testing();
