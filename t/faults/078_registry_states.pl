@@ -342,7 +342,7 @@ sub excused
 	my ($had) = @_;
 	my $loss = $had->{lost} or return 0;
 
-	return 1 if $loss->{kind} eq 'restart' && !%{ $loss->{witnesses}{ $had->{kind} } };
+	return 1 if $loss->{kind} eq 'restart' && !%{ $loss->{witnesses}{ $had->{kind} } // {} };
 	return 1 if $had->{ttl} > min($w{ttl}, $w{longest}) || $had->{is_registered};
 	return $had->{kind} eq 'nodes' ? $had->{offset} > $loss->{least_offset} : $w{offset} > $loss->{offset};
 }
