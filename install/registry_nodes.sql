@@ -391,9 +391,10 @@ BEGIN
                     AND own.started_at <> r.started_at
                     AND own.node = ask.held AND ask.remaining > interval '0', false));
             IF is_ahead THEN
-                -- once for each that is ahead, and not at all its requests
+                -- once for each that is ahead, and not at all its requests; the mark that
+                -- it was granted is lost as well
                 UPDATE @extschema@.snowflake_node_lease AS o
-                SET renewals = ask.renewals
+                SET renewals = ask.renewals, mark = greatest(o.mark, ask.mark)
                 WHERE o.node = own.node AND o.renewals < ask.renewals;
             END IF;
         ELSIF step = 3 THEN
@@ -516,7 +517,7 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --   lease_ttl     the lease that it wants
 --   mark          the time, in microseconds since 1970-01-01 UTC, that the
 --                 server wants to issue IDs below: later by lease_ttl than its
---                 clock and its latest ID
+--                 clock and its latest ID, and not before what it was granted
 --   clock         the server's clock when it sent this
 --   clock_offset  that clock minus the one here, as last measured; null: not
 --                 yet, so it is taken from "clock"
