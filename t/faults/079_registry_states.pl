@@ -717,7 +717,9 @@ sub check_end
 	elapse(HOUR + max(0, -$w{offset}) + SECOND);
 	$w{offset} = 0;
 	$w{max_node} = grep { $_->{expires_at} == NEVER } @{ state()->{leases} };
-	request(execute('release', clock(), $_->{node}, clock()), 1) foreach grep { $_->{expires_at} != NEVER } @{ state()->{leases} };
+	my $last = max(clock(), map { $_->{last} } @{ $w{servers} });
+	request(execute('release', clock(), $_->{node}, $last), 1) foreach grep { $_->{expires_at} != NEVER } @{ state()->{leases} };
+	$_->{to} = min($_->{to}, $last) foreach @{ $w{tenures} };
 	my $s = new_server();
 	foreach (1, 2)
 	{
