@@ -34,7 +34,7 @@ COMMENT ON TYPE snowflake_node_answer IS 'what a server is told when it asks for
 
 -- A count that is further ahead of the record than any loss can be is a mistake or a lie.
 CREATE FUNCTION snowflake_nodes_fault(
-    ask snowflake_node_request, changes bigint, l snowflake_node_lease)
+    ask snowflake_node_request, changes bigint, renewals bigint)
 RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE
     WHEN pg_catalog.num_nulls(ask.token, ask.instance, ask.max_node, ask.lease_ttl, ask.mark,
@@ -59,10 +59,10 @@ RETURN CASE
     WHEN ask.seen < 0 OR ask.renewals < 0
     THEN 'seen and renewals must not be negative.'
     WHEN ask.seen - 1000000000 > COALESCE(changes, 0)
-         OR ask.renewals - 1000000000 > COALESCE(l.renewals, 9223372036854775807)
+         OR ask.renewals - 1000000000 > COALESCE(renewals, 9223372036854775807)
     THEN 'seen and renewals must not be more than 1000000000 ahead of the record.'
 END;
-COMMENT ON FUNCTION snowflake_nodes_fault(snowflake_node_request, bigint, snowflake_node_lease) IS
+COMMENT ON FUNCTION snowflake_nodes_fault(snowflake_node_request, bigint, bigint) IS
 'what is wrong with the arguments of snowflake_lease_node; null when nothing is';
 
 -- Times as in marks.  Two constants are here too: IDs that a lease allows have
@@ -130,87 +130,10 @@ COMMENT ON FUNCTION snowflake_nodes_own(snowflake_node_request) IS
 CREATE FUNCTION snowflake_nodes_stranger(at timestamptz, ask snowflake_node_request, does text)
 RETURNS text LANGUAGE sql STABLE
 RETURN pg_catalog.format('The server %s:%s%s %s, last at %s.', COALESCE(ask.host, '?'), ask.port,
-    ', from ' || pg_catalog.host(pg_catalog.inet_client_addr()), does,
+    ', from ' || pg_catalog.host(pg_catalog.inet_client_addr()) || ',', does,
     pg_catalog.to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'));
 COMMENT ON FUNCTION snowflake_nodes_stranger(timestamptz, snowflake_node_request, text) IS
 'says of a server what it does, for a message';
-
---
--- Renew: a new version of one row, "own".  The token is looked at again when the row
--- has changed while waiting for it.
---
--- What has expired but was not given to anybody else is renewed too, under the
--- lock of claims ("is_locked").  While closed, somebody else may have got what
--- expired, but not what still runs by the clock of the server; after it, that
--- may have been and is over: then there is a floor.  While guarded, what runs by
--- the record is the server's as well.
---
--- Of two copies of a server that have one token each finds that the other has renewed
--- before.  No server that goes on alone has a text ("instance") that it had before
--- another one.
---
-CREATE FUNCTION snowflake_nodes_renew(
-    at timestamptz, ask snowflake_node_request, r snowflake_registry_place,
-    own snowflake_node_lease, is_locked boolean)
-RETURNS snowflake_node_lease LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    l @extschema@.snowflake_node_lease;
-    is_shut boolean := r.closed_until > at OR r.guarded_until > at;
-    is_closed boolean := r.closed_until > at;
-    is_copy boolean := ask.token = own.token AND ask.instance <> own.instance
-                       AND ask.instance = own.instance_before;
-BEGIN
-    IF own.node IS NULL OR own.layout <> ask.layout AND EXISTS (
-           SELECT FROM @extschema@.snowflake_node_lease AS p
-           WHERE p.node <> own.node
-             AND @extschema@.snowflake_nodes_conflicts(at, ask, p)) THEN
-        RETURN NULL;
-    END IF;
-
-    UPDATE @extschema@.snowflake_node_lease AS o
-    SET token = ask.token,
-        instance = ask.instance,
-        instance_before = CASE WHEN o.instance <> ask.instance THEN o.instance
-                               ELSE o.instance_before END,
-        host = ask.host,
-        port = ask.port,
-        address = inet_client_addr(),
-        system_identifier = ask.system_identifier,
-        layout = ask.layout,
-        renewed_at = at,
-        expires_at = CASE WHEN ask.number IS NOT NULL THEN 'infinity'
-                          WHEN o.expires_at = 'infinity' THEN at + ask.lease_ttl
-                          ELSE greatest(o.expires_at, at + ask.lease_ttl) END,
-        lease_ttl = ask.lease_ttl,
-        floor = CASE WHEN o.expires_at < at AND r.closed_until BETWEEN o.renewed_at AND at
-                     THEN greatest(o.floor, @extschema@.snowflake_nodes_limit(r.closed_until))
-                     ELSE o.floor END,
-        mark = greatest(o.mark, least(ask.mark,
-                                      @extschema@.snowflake_nodes_limit(at + ask.lease_ttl))),
-        clock_offset = coalesce(ask.clock_offset, ask.clock - at),
-        renewals = least(o.renewals, 9223372036854775806) + 1,
-        max_node = ask.max_node,
-        started_at = r.started_at,
-        warning = CASE WHEN is_copy
-                       THEN @extschema@.snowflake_nodes_stranger(at, ask, 'and the server '
-                           || coalesce(o.host, '?') || ':' || coalesce(o.port::text, '?')
-                           || ' take turns as one: both draw IDs with this number')
-                       WHEN o.warned_at > at - interval '1 min' THEN o.warning END,
-        warned_at = CASE WHEN is_copy THEN at ELSE o.warned_at END
-    WHERE o.node = own.node
-      AND o.token = own.token
-      AND o.node <= ask.max_node
-      AND o.node = coalesce(ask.number, o.node)
-      AND (ask.renewals IS NULL OR ask.renewals <= o.renewals)
-      AND (o.expires_at >= at AND NOT is_closed
-           OR o.node = ask.held AND ask.remaining > interval '0'
-           OR is_locked AND NOT is_shut)
-    RETURNING o.* INTO l;
-    RETURN l;
-END $$;
-COMMENT ON FUNCTION snowflake_nodes_renew(timestamptz, snowflake_node_request,
-    snowflake_registry_place, snowflake_node_lease, boolean) IS
-'renews the lease of the server that asks';
 
 --
 -- Claim, under the lock of the row "r": so claims come one after the other.  A
@@ -415,8 +338,19 @@ COMMENT ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request,
 'why a server was given no node number';
 
 --
--- The whole of a request, whatever the state.  A server whose lease runs is served
--- without the lock of the place, when nothing is to be changed there.
+-- The whole of a request, whatever the state.
+--
+-- A renewal is a new version of one row.  A thousand servers renew every 3 s, so it is
+-- tried at once; then after a look at the place; then under the lock of claims.
+--
+-- What has expired but was not given to anybody else is renewed too, under that lock.
+-- While closed, somebody else may have got what expired, but not what still runs by
+-- the clock of the server; after it, that may have been and is over: then there is a
+-- floor.  While guarded, what runs by the record is the server's as well.
+--
+-- Of two copies of a server that have one token each finds that the other has renewed
+-- before.  No server that goes on alone has a text ("instance") that it had before
+-- another one.
 --
 -- What a server says proves that the record has lost nothing, when it asks first
 -- after the start, and says itself that its lease runs: else it may have been away
@@ -433,62 +367,120 @@ DECLARE
     a @extschema@.snowflake_node_answer;
     fault text;
     is_ahead boolean;
-    is_proof boolean;
 BEGIN
-    PERFORM @extschema@.snowflake_registry_admit(ask.protocol, ask.lease_ttl);
-    SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
-    own := @extschema@.snowflake_nodes_own(ask);
-    fault := @extschema@.snowflake_nodes_fault(ask, r.changes, own);
-    IF fault IS NULL THEN
-        IF ask.lease_ttl > r.longest_lease THEN
-            ask.mark := ask.mark
-                - (extract(epoch FROM ask.lease_ttl - r.longest_lease) * 1000000.0)::bigint;
-            ask.lease_ttl := r.longest_lease;
-        END IF;
-        r := @extschema@.snowflake_registry_arrive(at, here, started, ask.lease_ttl, r);
-        is_proof := coalesce(ask.seen IS NOT NULL AND own.renewals - ask.renewals BETWEEN 0 AND 1
-            AND own.started_at <> r.started_at
-            AND own.node = ask.held AND ask.remaining > interval '0', false);
-        is_ahead := coalesce(ask.seen > r.changes, false)
-                    OR coalesce(ask.renewals > own.renewals, false);
-        r := @extschema@.snowflake_registry_compare(at, r, own.token, ask.lease_ttl, ask.seen,
-                                                    is_ahead, is_proof);
-        IF is_ahead THEN
-            -- once for each that is ahead, and not at all its requests
-            UPDATE @extschema@.snowflake_node_lease AS o
-            SET renewals = ask.renewals
-            WHERE o.node = own.node AND o.renewals < ask.renewals;
-        END IF;
+    own.token := ask.token;
+    FOR step IN 1 .. 3 LOOP
+        IF step = 2 THEN
+            PERFORM @extschema@.snowflake_registry_admit(ask.protocol, ask.lease_ttl);
+            SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
+            own := @extschema@.snowflake_nodes_own(ask);
+            fault := @extschema@.snowflake_nodes_fault(ask, r.changes, own.renewals);
+            EXIT WHEN fault IS NOT NULL;
+            IF ask.lease_ttl > r.longest_lease THEN
+                ask.mark := ask.mark
+                    - (extract(epoch FROM ask.lease_ttl - r.longest_lease) * 1000000.0)::bigint;
+                ask.lease_ttl := r.longest_lease;
+            END IF;
 
-        l := @extschema@.snowflake_nodes_renew(at, ask, r, own, false);
-        IF l.node IS NULL THEN
+            r := @extschema@.snowflake_registry_arrive(at, here, started, ask.lease_ttl, r);
+            is_ahead := coalesce(ask.seen > r.changes, false)
+                        OR coalesce(ask.renewals > own.renewals, false);
+            r := @extschema@.snowflake_registry_compare(at, r, own.token, ask.lease_ttl, ask.seen,
+                is_ahead,
+                coalesce(ask.seen IS NOT NULL AND own.renewals - ask.renewals BETWEEN 0 AND 1
+                    AND own.started_at <> r.started_at
+                    AND own.node = ask.held AND ask.remaining > interval '0', false));
+            IF is_ahead THEN
+                -- once for each that is ahead, and not at all its requests; the mark that
+                -- it was granted is lost as well
+                UPDATE @extschema@.snowflake_node_lease AS o
+                SET renewals = ask.renewals, mark = greatest(o.mark, ask.mark)
+                WHERE o.node = own.node AND o.renewals < ask.renewals;
+            END IF;
+        ELSIF step = 3 THEN
             SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p FOR UPDATE;
             own := @extschema@.snowflake_nodes_own(ask);
-            l := @extschema@.snowflake_nodes_renew(at, ask, r, own, true);
-            IF l.node IS NULL THEN
-                l := @extschema@.snowflake_nodes_claim(at, ask, r);
-            END IF;
-            -- a claim counts as a change
-            r.changes := (SELECT p.changes FROM @extschema@.snowflake_registry_place AS p);
         END IF;
-    END IF;
+
+        -- the token is looked at again when the row has changed while waiting for it
+        UPDATE @extschema@.snowflake_node_lease AS o
+        SET token = ask.token,
+            instance = ask.instance,
+            instance_before = CASE WHEN o.instance <> ask.instance THEN o.instance
+                                   ELSE o.instance_before END,
+            host = ask.host,
+            port = ask.port,
+            address = inet_client_addr(),
+            system_identifier = ask.system_identifier,
+            layout = ask.layout,
+            renewed_at = at,
+            expires_at = CASE WHEN ask.number IS NOT NULL THEN 'infinity'
+                              WHEN o.expires_at = 'infinity' THEN at + ask.lease_ttl
+                              ELSE greatest(o.expires_at, at + ask.lease_ttl) END,
+            lease_ttl = ask.lease_ttl,
+            floor = CASE WHEN o.expires_at < at AND p.closed_until BETWEEN o.renewed_at AND at
+                         THEN greatest(o.floor, @extschema@.snowflake_nodes_limit(p.closed_until))
+                         ELSE o.floor END,
+            mark = greatest(o.mark, least(ask.mark,
+                                          @extschema@.snowflake_nodes_limit(at + ask.lease_ttl))),
+            clock_offset = coalesce(ask.clock_offset, ask.clock - at),
+            renewals = least(o.renewals, 9223372036854775806) + 1,
+            max_node = ask.max_node,
+            started_at = p.started_at,
+            warning = CASE WHEN o.token = ask.token AND o.instance_before = ask.instance
+                                AND o.instance <> ask.instance
+                           THEN @extschema@.snowflake_nodes_stranger(at, ask, 'and the server '
+                               || coalesce(o.host, '?') || ':' || coalesce(o.port::text, '?')
+                               || ' take turns as one: both draw IDs with this number')
+                           WHEN o.warned_at > at - interval '1 min' THEN o.warning END,
+            warned_at = CASE WHEN o.token = ask.token AND o.instance_before = ask.instance
+                                  AND o.instance <> ask.instance
+                             THEN at ELSE o.warned_at END
+        FROM @extschema@.snowflake_registry_place AS p
+        WHERE o.token = own.token
+          AND o.node <= ask.max_node
+          AND o.node = coalesce(ask.number, o.node)
+          AND (ask.renewals IS NULL OR ask.renewals <= o.renewals)
+          AND (o.layout = ask.layout
+               OR NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS s
+                              WHERE s.node <> o.node
+                                AND @extschema@.snowflake_nodes_conflicts(at, ask, s)))
+          AND (o.expires_at >= at AND p.closed_until <= at
+               OR o.node = ask.held AND ask.remaining > interval '0'
+               OR step = 3 AND p.closed_until <= at AND p.guarded_until <= at)
+          -- at once only what changes nothing else
+          AND (step > 1
+               OR p.place = here AND p.started_at = started AND p.guarded_until = '-infinity'
+                  AND coalesce(ask.seen, 0) <= p.changes AND ask.lease_ttl <= p.longest_lease
+                  AND ask.protocol = 1
+                  AND @extschema@.snowflake_nodes_fault(ask, p.changes, o.renewals) IS NULL
+                  AND (SELECT count(*) = 1 FROM @extschema@.snowflake_registry_place))
+        RETURNING o.node, o.floor, o.mark, o.renewals, o.warning, p.changes
+        INTO a.node, a.floor, a.granted, a.renewals, a.warning, a.changes;
+        EXIT WHEN FOUND;
+    END LOOP;
 
     a.protocol := 1;
-    a.node := l.node;
-    a.floor := l.floor;
-    a.granted := l.mark;
     a.lease_ttl := ask.lease_ttl;
     a.registry_clock := at;
     a.timeline := substring(here FROM '^[^/]*/[^/]*');
-    a.changes := r.changes;
-    a.renewals := l.renewals;
-    a.warning := l.warning;
     IF fault IS NOT NULL THEN
+        a.changes := r.changes;
         a.refusal := 'invalid request for a node number';
         a.refusal_passes := false;
         a.refusal_detail := fault;
         RETURN a;
-    ELSIF l.node IS NULL THEN
+    ELSIF a.node IS NULL THEN
+        l := @extschema@.snowflake_nodes_claim(at, ask, r);
+        a.node := l.node;
+        a.floor := l.floor;
+        a.granted := l.mark;
+        a.renewals := l.renewals;
+        -- a claim counts as a change
+        a.changes := (SELECT p.changes FROM @extschema@.snowflake_registry_place AS p);
+    END IF;
+
+    IF a.node IS NULL THEN
         SELECT f.* INTO a.refusal, a.refusal_passes, a.refusal_detail, a.refusal_hint
         FROM @extschema@.snowflake_nodes_refuse(at, ask, r, own) AS f;
         UPDATE @extschema@.snowflake_node_lease AS o
@@ -525,7 +517,7 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --   lease_ttl     the lease that it wants
 --   mark          the time, in microseconds since 1970-01-01 UTC, that the
 --                 server wants to issue IDs below: later by lease_ttl than its
---                 clock and its latest ID
+--                 clock and its latest ID, and not before what it was granted
 --   clock         the server's clock when it sent this
 --   clock_offset  that clock minus the one here, as last measured; null: not
 --                 yet, so it is taken from "clock"
@@ -598,7 +590,9 @@ BEGIN
                     WHEN l.expires_at = 'infinity'
                     THEN greatest(l.mark, @extschema@.snowflake_nodes_limit(at))
                     ELSE l.mark END
-    WHERE l.node = snowflake_nodes_release.node AND l.token IS NOT NULL;
+    WHERE l.node = snowflake_nodes_release.node
+      -- once more by who knows better now
+      AND (l.token IS NOT NULL OR to_timestamp(l.mark / 1000000::float8) > issued_until);
     IF NOT FOUND THEN
         RETURN false;
     END IF;

@@ -239,7 +239,7 @@ COMMENT ON FUNCTION snowflake_registry_admit(integer, interval) IS
 -- one.  Where nobody was told anything, as in a home database, there is neither.
 --
 -- Without a row somebody has deleted it, and with several a dump was restored into
--- this database: that is another place, too.
+-- this database, whose row counts: that is another place, too.
 --
 CREATE FUNCTION snowflake_registry_arrive(
     at timestamptz, here text, started timestamptz, asked interval, r snowflake_registry_place)
@@ -264,7 +264,8 @@ BEGIN
             loses_nothing, longest_lease)
         SELECT '', coalesce(max(o.changes), 0),
                greatest(max(o.closed_until), max(o.guarded_until), '-infinity'),
-               coalesce(bool_and(o.loses_nothing), false), coalesce(max(o.longest_lease), '1 h')
+               coalesce(bool_and(o.loses_nothing) FILTER (WHERE o.place <> here), false),
+               coalesce(max(o.longest_lease) FILTER (WHERE o.place <> here), '1 h')
         FROM old AS o
         HAVING (SELECT count(*) FROM @extschema@.snowflake_registry_place) <> 1;
     END IF;

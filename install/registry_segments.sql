@@ -48,7 +48,8 @@ BEGIN
         AND 0 <= ALL (ask.seen)
         AND coalesce(ask.reports, 0) >= 0
         AND coalesce(ask.reports, 0) - 1000000000 <= coalesce(own.reports, 0)
-        AND ask.hold BETWEEN interval '0' AND interval '1000 years', false);
+        AND (ask.hold BETWEEN interval '10 s' AND interval '1000 years'
+             OR ask.hold = interval '0'), false);
 END $$;
 COMMENT ON FUNCTION snowflake_segments_valid(snowflake_segment_request, snowflake_segment_server) IS
 'whether the arguments of snowflake_take_segments are in their bounds';
@@ -270,7 +271,8 @@ COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 --                 only reports
 --
 --   hold          for so long the server goes on to give out numbers after an
---                 answer; 0 at home, where no other server is, and only there
+--                 answer, from 10 s; 0 at home, where no other server is, and only
+--                 there
 --   reporter      tells this start of the server from others; null: it takes no
 --                 part in showing what this registry has lost
 --   reports       of the last answer that counted; null: none, or its numbers

@@ -342,7 +342,7 @@ SELECT told(ask(2, 3651));
 -- that shorter
 SELECT anew();
 UPDATE world SET place = '7000/00000003/5/6';
-SELECT count(*) FROM world, snowflake_segments_serve(t(0), place, t(started), ROW(1, '{}', '{}', '{}', '{}', '1 us', NULL, NULL, NULL)::snowflake_segment_request);
+SELECT count(*) FROM world, snowflake_segments_serve(t(0), place, t(started), ROW(1, '{}', '{}', '{}', '{}', '10 s', NULL, NULL, NULL)::snowflake_segment_request);
 SELECT told(ask(2, 1));
 SELECT closed_until FROM state;
 
@@ -400,6 +400,13 @@ SELECT node, s(expires_at) AS expires, s(mark) AS mark, renewals FROM snowflake_
 SELECT told(ask(2, 3602));
 SELECT told(ask(3, 3602, ahead => 60, lease_ttl => 10, mark => 3612, max_node => 0));
 SELECT told(ask(3, 3602, max_node => 0));
+-- likewise what is left of a lease whose last renewal is lost
+UPDATE world SET place = '7000/00000001/5/6';
+SELECT anew();
+SELECT told(ask(1, 3600));
+UPDATE world SET place = '7000/00000002/5/6';
+SELECT told(ask(1, 4, held => 0, remaining => 50, ahead => 3600, seen => 1, renewals => 2));
+SELECT told(ask(1, 5, held => 0, remaining => 50, ahead => 3600, seen => 1, renewals => 3));
 -- likewise with another layout
 SELECT anew();
 SELECT told(ask(1, 1));
@@ -461,6 +468,9 @@ ROLLBACK;
 BEGIN;
 SELECT snowflake_nodes_release(t(100009000), 2, '9999-01-01');
 SELECT mark FROM snowflake_node_lease WHERE node = 2;
+-- once more, by who knows better now
+SELECT snowflake_nodes_release(t(100009001), 2, t(100008000)), snowflake_nodes_release(t(100009001), 2, t(100008000));
+SELECT s(mark) AS mark FROM snowflake_node_lease WHERE node = 2;
 ROLLBACK;
 -- two servers with one token take turns
 SELECT warning FROM ask(7, 100000303, number => 2);
@@ -504,7 +514,7 @@ SELECT guarded_until FROM state;
 SELECT message, hint FROM error_of($$SELECT snowflake_nodes_serve(t(0), 'here', t(0), ROW(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::snowflake_node_request)$$) \gx
 BEGIN;
 CREATE EXTENSION snowflake_home;
-SELECT regexp_replace(message, '".*"', '"HERE"') AS message, hint FROM error_of('SELECT ask(1, 0)') \gx
+SELECT regexp_replace(message, '".*"', '"HERE"') AS message, hint FROM error_of('SELECT ask(9, 0)') \gx
 SELECT message FROM error_of($$SELECT snowflake_take_segments(1, '{}', '{}', '{}', '{}', '1 us')$$);
 SELECT count(*) FROM snowflake_take_segments(1, '{a}', '{NULL}', '{0}', '{1}', '0');
 ROLLBACK;

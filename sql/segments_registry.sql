@@ -291,7 +291,7 @@ CREATE EXTENSION snowflake_home;
 SELECT * FROM ask('order', hold => '0');
 SELECT place <> 'another' AS here, closed_until <= now() AS open FROM snowflake_registry_place;
 DROP EXTENSION snowflake_home;
--- the note is gone, or the row of a dump has come to it: closed, with the worst of both
+-- the note is gone, or the row of a dump has come to it: closed, that is of the dump
 DELETE FROM snowflake_registry_place;
 SELECT * FROM ask('order');
 SELECT state, until - now() BETWEEN '59 min' AND '61 min' AS until, changes, longest_lease, loses_nothing FROM snowflake_registry;
@@ -331,6 +331,7 @@ EXECUTE bad('{order,order}', '{NULL,NULL}', '{0,0}', '{1,1}', '1 min');
 EXECUTE bad('{order}', '{NULL}', '{NULL}', '{1}', '1 min');
 EXECUTE bad('{order}', '{NULL}', '{-1}', '{1}', '1 min');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '-1 us');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '9.999999 s');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1000 years 1 us');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '170000000 years');
 SELECT place FROM snowflake_registry_place;
@@ -343,7 +344,7 @@ SELECT snowflake_open_registry();
 SELECT count(*) FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min', repeat('2', 32)::uuid, 1000000001, (SELECT place || '/0' FROM snowflake_registry_place));
 SELECT state FROM snowflake_registry;
 -- what is just good
-EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1 us');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '10 s');
 EXECUTE bad('{order}', '{NULL}', '{9223372036854775807}', '{1}', '1000 years');
 SELECT t.max_id - s.max_id AS raised FROM snowflake_segment_tag AS s, snowflake_take_segments(1, ARRAY[s.tag], ARRAY[s.incarnation], ARRAY[s.max_id + 1000000000000], '{0}', '1 min') AS t
 WHERE s.tag = 'order';

@@ -97,12 +97,10 @@ check_settings(CheckState *state)
 static void
 check_leased_number(CheckState *state)
 {
-	int			node = lease_node();
-
 	if (RecoveryInProgress())
 		check_row(state, "ok", "This standby leases a number when it is promoted.");
-	else if (node >= 0 && lease_is_valid())
-		check_say(state, "ok", "This server is node %d, leased from the registry.", node);
+	else if (lease_node() >= 0 && lease_is_valid())
+		check_say(state, "ok", "This server is node %d, leased from the registry.", lease_node());
 	else
 		check_row(state, "warning", "This server has no number now. The check \"registry\" says why.");
 }
@@ -126,7 +124,8 @@ check_node_id(CheckState *state)
 				  record_promoted_detail(before), RECORD_PROMOTED_HINT);
 	else if (max == 0)
 		check_row(state, "ok", "The layout has no node field, so there is no number to set.");
-	else if (settings_need_lease() && lease_is_used())
+	else if (lease_is_used() && (settings_need_lease() ||
+								 (shared != NULL && !RecoveryInProgress() && !lease_is_valid())))
 		check_leased_number(state);
 	else if (snowflake_node_id == NODE_ID_UNSET)
 		check_say(state, "error", "\"snowflake.node_id\" is not set. %s",

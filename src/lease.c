@@ -275,12 +275,14 @@ lease_fits(int64 node)
 }
 
 /*
- * Ahead of all IDs that can be issued until the deadline: to the end of a time
- * unit, as IDs are issued below the mark in whole ones.
+ * Ahead of all IDs that can be issued until the deadline, in whole units; not
+ * before the mark that it has, which the registry may have lost.
  */
 int64
 lease_wanted_mark(void)
 {
+	int64		mark = lease_is_registration() || !lease_is_valid() ? 0 :
+		(int64) pg_atomic_read_u64(&shared->lease.mark_us);
 	TimestampTz from = clock_read();
 	TimestampTz until;
 	TimestampTz ts;
@@ -292,7 +294,7 @@ lease_wanted_mark(void)
 	unit = mark_to_unit(until + UNIX_EPOCH_US, true);
 	if (clock_timestamp_of_unit(unit, &ts))
 		until = Max(until, ts);
-	return until + UNIX_EPOCH_US;
+	return Max(until + UNIX_EPOCH_US, mark);
 }
 
 static void
@@ -557,9 +559,6 @@ lease_note_error(const char *error, const char *hint, bool is_refused)
 	LWLockRelease(shared->lock);
 }
 
-/*
- * What the registry says with each answer.
- */
 void
 lease_note_warning(const char *warning)
 {

@@ -74,7 +74,7 @@
 #define PREPARED	"snowflake"
 
 #define UPDATE_REGISTRY	"the registry's files, followed by ALTER EXTENSION " REGISTRY_EXTENSION " UPDATE in that database"
-#define UPDATE_SERVER	"those of this server, followed by a restart"
+#define UPDATE_SERVER	"the files of this server, followed by a restart"
 
 /*
  * All names have a schema, since the role may have any search_path.  If

@@ -252,7 +252,7 @@ sub test_away
 	set_proxy($_->{proxy}, 'hole') foreach @servers;
 	my $never = new_server($registry, 'never', 20, mode => 'hole');
 	stops($never, 'never registered', 20, '55P03', qr/^Node number 20 of this server is not registered in the registry\. $away/);
-	is(row_of($never, 'node_id'), 'ok|This server is node 20, of 0 to 31.', 'never registered: the number is right');
+	is(row_of($never, 'node_id'), 'warning|This server has no number now. The check "registry" says why.', 'never registered: no number yet');
 	says($never, 'registry', qr/^error\|Node number 20 of this server is not registered in the registry\. $away/, 'never registered: the doctor says so');
 	logs($never, qr/WARNING:  could not register the snowflake node number 20\n.*DETAIL:  $away.*\n.*HINT:  No ID is issued until the registry gives a number, or registers the configured one\./, 'never registered: and the log');
 
