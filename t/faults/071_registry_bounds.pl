@@ -255,7 +255,7 @@ SQL
 my $restore = sub {
 	$registry->safe_psql('changed', "DROP FUNCTION $schema.$_[0]; ALTER FUNCTION $schema.$_[0]_real RENAME TO $_[0]");
 };
-foreach ([ 2, qr/Update the older of the two: those of this server, followed by a restart\./ ],
+foreach ([ 2, qr/Update the older of the two: the files of this server, followed by a restart\./ ],
 	[ 0, qr/Update the older of the two: the registry's files, followed by ALTER EXTENSION snowflake_registry UPDATE in that database\./ ])
 {
 	my ($protocol, $hint) = @{$_};

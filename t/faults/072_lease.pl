@@ -745,9 +745,7 @@ sub test_forgotten
 	cmp_ok($floor, '>', $times[-1], 'nor could it, at times of the first');
 	$second->{node}->stop;
 
-	# (it knows of as many changes, or it would close)
 	make_registry($registry, 'anew');
-	$registry->safe_psql('anew', 'UPDATE snowflake_registry_place SET changes = 1000');
 	my $copy = new_copy('heir_copy', $registry,
 		sub {
 			PostgreSQL::Test::RecursiveCopy::copypath($second->{node}->data_dir, $_[0]->data_dir);

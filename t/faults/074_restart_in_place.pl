@@ -4,7 +4,8 @@
 # promoted.  It has lost nothing, so it keeps its number, also while the registry
 # is away.  What did lose something, in the same directory, gets another number.
 # And a registry that goes on on an older timeline, or knows less than it did, is
-# refused until somebody says that the other one is gone.
+# refused until somebody says that the other one is gone; but not where all that it
+# had said was a refusal.
 
 use strict;
 use warnings FATAL => 'all';
@@ -217,7 +218,26 @@ $registry->start;
 $registry->promote;
 my $seen_timeline = q(SELECT registry FROM snowflake_home.lease);
 ok(poll(sub { ($node->safe_psql('postgres', $seen_timeline) // '') =~ m{/00000002$} }), 'the timeline of the registry is remembered');
+
+# A server that the promoted one has only refused.
+my $young = leasing_node('young', registry_conninfo($registry));
+my $make_tag = q(SELECT snowflake_create_tag('tag', 1, 10, 1, 0, NULL, NULL));
+my $draws = sub { return psql_error(($young->psql('postgres', "\\set VERBOSITY verbose\nSET snowflake.max_wait = '3s'; SELECT $_[0]"))[2]) };
+my $error;
+$registry->safe_psql('postgres', $make_tag);
+ok(poll(sub { $error = $draws->('snowflake_nextval()'); return $error->{detail} =~ /the registry gives out no node numbers until/; }), 'promoted, it refuses numbers')
+  or diag($error->{detail});
+ok(poll(sub { $error = $draws->(q(snowflake_segment_nextval('tag'))); return $error->{detail} =~ /gives out no segments until/; }), 'and segments')
+  or diag($error->{detail});
+
 $copy->start;
+$copy->safe_psql('postgres', "$make_tag; SELECT snowflake_open_registry()");
+$young->safe_psql('postgres', sprintf(q(ALTER SYSTEM SET snowflake.registry = '%s'), registry_conninfo($copy)));
+reload_node($young);
+isnt(wait_number($young), $rewound, 'a server that it has refused takes a number of the one on the older timeline');
+ok(poll(sub { $draws->(q(snowflake_segment_nextval('tag')))->{sqlstate} eq ''; }), 'and segments');
+$young->stop;
+
 $node->safe_psql('postgres', sprintf(q(ALTER SYSTEM SET snowflake.registry = '%s'), registry_conninfo($copy)));
 reload_node($node);
 my $refused = qr/The registry could not be asked: it is on timeline \d+\/00000001, and was on \d+\/00000002 before\./;

@@ -206,12 +206,21 @@ sub test_twice
 	set_number($one, 0);
 	stops($one, 'leased', 0, '55000', qr/as node number 0 is leased by another server: The holder is \S+:@{[ $three->{node}->port ]} /);
 
-	# Released while it runs: it draws no more before it is registered again.
-	my $before = max(@{ $two->{ids} });
+	# Released while it runs: it draws no more before it is registered again, also
+	# when it is started again meanwhile.
 	$registry->safe_psql('postgres', 'SELECT snowflake_release_node(7)');
 	stops($two, 'released while it runs', 7, '55P03', qr/as node number 7 is not free until/);
 	logs($two, qr/WARNING:  this server no longer issues snowflake IDs as node 7\n/, 'released while it runs: as the log says');
+	set_proxy($two->{proxy}, 'hole');
+	$two->{node}->restart;
+	stops($two, 'released while it runs, restarted', 7, '55P03', qr/^Node number 7 of this server is not registered in the registry\. $away/);
+	set_proxy($two->{proxy}, 'pass');
 	flows($two, 'released while it runs, later');
+	$registry->safe_psql('postgres', q(SELECT snowflake_release_node(7, '1970-01-01 00:00:00+00')));
+	flows($two, 'released and free at once');
+	set_proxy($two->{proxy}, 'hole');
+	$two->{node}->restart;
+	flows($two, 'registered again, restarted while the registry is away');
 	check(6, $one, $two, $three);
 	return;
 }
@@ -272,6 +281,29 @@ sub test_away
 		is(row_of($servers[$number], 'node_id'), "ok|This server is node $number, of 0 to 31.", "$servers[$number]{way}: of no other server");
 	}
 
+	# The registry has lost track and is closed: who is registered goes on.
+	my $began = $registry->safe_psql('postgres', q(UPDATE snowflake_registry_place SET place = 'elsewhere' RETURNING now()));
+	foreach my $number (0 .. $#servers)
+	{
+		ok(poll(sub { row($registry, "renewed_at > '$began'", $number) eq 't' && row_of($servers[$number], 'registry') =~ /^ok/m; }), 'a closed registry: who is registered goes on');
+	}
+	is($registry->safe_psql('postgres', 'SELECT state FROM snowflake_registry'), 'closed', 'a closed registry: it is closed');
+	is(join('', map { slurp_file($_->{node}->logfile) =~ /(no longer issues.*)/ ? $1 : '' } @servers), '', 'a closed registry: nobody notices');
+
+	# One is registered when it opens, and does not come to know.  What it was
+	# registered by is not lost with a crash.
+	my $late = new_server($registry, 'late', 21);
+	stops($late, 'a closed registry, never registered', 21, '55P03', qr/the registry gives out no node numbers until/);
+	set_proxy($late->{proxy}, 'hold answers');
+	$registry->safe_psql('postgres', 'SELECT snowflake_open_registry()');
+	ok(poll(sub { row($registry, 'state', 21) eq 'registered' }), 'an answer is lost: the registry has registered it');
+	is((take($late))[0], 0, 'an answer is lost: it draws nothing');
+	kill9_postmaster($late->{node}, all => 1);
+	start_node($late->{node});
+	is((take($late))[0], 0, 'an answer is lost, started again: it draws nothing');
+	set_proxy($late->{proxy}, 'pass');
+	flows($late, 'an answer was lost');
+
 	# A registry is set, and taken away, while sessions draw.
 	my $set = new_server($registry, 'set', 0, conf => "snowflake.registry = ''\n");
 	my $set_registry = sub {
@@ -295,7 +327,7 @@ sub test_away
 	is($registry->safe_psql('postgres', 'SELECT count(*) FROM snowflake_nodes WHERE port = ' . port($narrow)), '0', 'no node field: nothing is registered');
 	$narrow->{node}->stop;
 
-	check(1 + @servers, @servers, $never);
+	check(2 + @servers, @servers, $never, $late);
 	return;
 }
 

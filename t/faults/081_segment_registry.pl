@@ -526,6 +526,7 @@ sub make_registry_of
 
 	$registry->safe_psql($dbname, <<'SQL');
 CREATE EXTENSION snowflake_registry;
+UPDATE snowflake_registry_place SET changes = 1000;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO snowflake_server;
 SQL
 	return;
@@ -785,8 +786,8 @@ sub test_promoted
 	flows($a, 'all', 'the new primary again');
 
 	# Restored, and nothing is lost: it can be told so.
-	$new->safe_psql('postgres', q|UPDATE snowflake_registry_place SET place = 'elsewhere', hold = '1 h'|);
-	poll(sub { $new->safe_psql('postgres', q|SELECT closed_until > now() + '50 min' FROM snowflake_registry_place|) eq 't' })
+	$new->safe_psql('postgres', q|UPDATE snowflake_registry_place SET place = 'elsewhere', closed_until = now() + '1 h'|);
+	poll(sub { $new->safe_psql('postgres', q|SELECT place <> 'elsewhere' FROM snowflake_registry_place|) eq 't' })
 	  or die 'it is not closed';
 	take($a, 'all', how_many(held($a, 'all')));
 	stops($a, 'all', 'restored', qr/^The registry was promoted or restored, and gives out no segments until /);
@@ -1009,6 +1010,7 @@ sub test_settings
 	ok(poll(sub { my ($n) = take($server, 't'); return $n && $n > 100000 }), 'another registry: its numbers come');
 	is(command($server, q|create('u')|), ': ', 'another registry: a tag is created there');
 	is(max_id($registry, 'u', 'other'), 0, 'where it is');
+	$registry->safe_psql('postgres', 'UPDATE snowflake_registry_place SET changes = 5000');
 	set_registry($server, registry_conninfo($registry));
 	push @{ $server->{numbers}{back} }, @{ delete $server->{numbers}{t} };
 	ok(poll(sub { my ($n) = take($server, 't'); return $n && $n < 100000 }), 'and back');
