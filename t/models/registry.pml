@@ -93,6 +93,7 @@
 #define MARGIN		1
 #ifdef SEGMENTS
 #define LAG			1			/* a younger row need not be written again */
+#define is_recent(time)	((time) > 0 && (time) + LAG >= now)
 #else
 #define LAG			0
 #endif
@@ -366,6 +367,15 @@ inline arrive()
 #define is_proved	r.proved
 #endif
 
+/* What one was told before the start, if that was not less than was written. */
+#if defined(STALE) && defined(PROVED_AGAIN)
+#define may_prove(reported)	(reported)
+#elif defined(STALE)
+#define may_prove(reported)	false
+#else
+#define may_prove(reported)	(!(reported))
+#endif
+
 /* "is_ahead" and "proves" say what the server knows. */
 inline compare()
 {
@@ -485,7 +495,7 @@ inline serve_lease(s)
 #ifndef RENEWALS_ALONE
 	is_ahead = is_ahead || (lost && S[s].changes > r.changes);
 #endif
-	proves = (r.holder == s && !r.reported && !(lost && S[s].ahead) && was_lately(s));
+	proves = (r.holder == s && may_prove(r.reported) && !(lost && S[s].ahead) && was_lately(s));
 	if
 	:: is_ahead ->
 		r.changes = (S[s].changes > r.changes -> S[s].changes + 1 : r.changes);
@@ -583,11 +593,8 @@ inline serve_lease(s)
 inline compare_tags(s, reports, number)
 {
 	is_ahead = lost && ((reports && reports_more(s)) || saw_more(number));
-#ifdef PROVED_AGAIN
-	proves = reports && r.reported_at[s] > 0 && !(lost && S[s].knows_more);
-#else
-	proves = reports && r.reported_at[s] > 0 && !(lost && S[s].knows_more) && !r.row_reported[s];
-#endif
+	proves = reports && r.reported_at[s] > 0 && !(lost && S[s].knows_more) &&
+		may_prove(r.row_reported[s]);
 	if
 	:: is_ahead -> S[s].knows_more = false
 	:: else
@@ -599,8 +606,6 @@ inline compare_tags(s, reports, number)
 #endif
 	compare()
 }
-
-#define is_recent(time)		((time) > 0 && (time) + LAG >= now)
 
 /* Write the row of server s, when that is due; and what it is told. */
 inline record(s, reports, takes)
@@ -1023,7 +1028,12 @@ inline copy(to, from)
 #define row_tells		false
 #endif
 #define is_old			(now >= cut_at + TTL + LAG)
-#ifdef UNTOLD
+#if defined(UNTOLD) || defined(STALE)
+#define assumed			true
+#elif defined(UNNOTICED) && defined(LEASES)
+#define assumed			((R[1].holder == 0 && S[0].ahead) || (R[1].holder == 1 && S[1].ahead) || \
+	S[0].changes > 0 || S[1].changes > 0)
+#elif defined(UNNOTICED)
 #define assumed			true
 #else
 #define assumed			(!gave || is_old || (witness_ahead && RUNS(R[1].witness_at)) || \
@@ -1133,8 +1143,12 @@ proctype World()
 #endif
 #ifdef LOSS
 #ifdef SEGMENTS
-	/* others take a segment, and draw it at once or never */
+	/*
+	 * Others take a segment, and draw it at once or never.  (Without "true" the
+	 * "else" of the first statement would be one of all that World does.)
+	 */
 	:: atomic {
+		true ->
 #ifdef AGAIN
 		serve_segment(1, 0, 0, true, lost && S[1].knows);
 		S[1].knows = S[1].to_knows;
@@ -1170,7 +1184,7 @@ proctype World()
 	:: atomic {
 		cut && !lost && assumed ->
 		lost = true;
-#ifdef UNNOTICED
+#if defined(UNNOTICED) && defined(SEGMENTS)
 		last = r.max_id;
 #endif
 		copy(0, 1);
@@ -1182,6 +1196,26 @@ proctype World()
 #elif !defined(UNNOTICED)
 		started = true;
 		started_at = now
+#elif !defined(UNTOLD)
+		/* the first that asks knows more: by its row, or by what it has seen */
+		if
+#ifdef LEASES
+		:: R[0].holder == 0 && S[0].ahead -> serve_lease(0); forget_request(0)
+		:: R[0].holder == 1 && S[1].ahead -> serve_lease(1); forget_request(1)
+		:: S[0].changes > r.changes -> serve_lease(0); forget_request(0)
+		:: S[1].changes > r.changes -> serve_lease(1); forget_request(1)
+#endif
+#ifdef SEGMENTS
+#ifndef SEEN_ALONE
+		:: is_ahead = true; compare()
+#endif
+		:: saw_more(last) -> is_ahead = true; compare(); r.max_id++
+#ifdef REPORTS_ALONE
+		:: last > r.max_id -> r.max_id++
+#endif
+#endif
+		fi;
+		last = 0
 #endif
 	}
 #endif
@@ -1196,33 +1230,64 @@ proctype World()
 	}
 #endif
 #ifdef RESTORE
-	/* the witness renews, and then is told */
+	/* the witness reports, which is written unless its row is young */
 	:: atomic {
 		!lost ->
-		witness_until = now + TTL + LAG;
-		witness_ahead = cut;
-		r.witness_at = now;
-		r.witness_reported = true
-	}
-	/* what it knows is compared */
-	:: atomic {
-		lost && r.witness_at > 0 ->
-		arrive();
 		if
-		:: witness == OF_SEGMENTS && witness_until == 0 -> asker = 4; compare()
-		:: else ->
-#ifndef SEEN_ALONE
-			is_ahead = witness_ahead;
+		:: witness_ahead = cut;
+			r.witness_at = now;
+			r.witness_reported = true
+#ifdef SEGMENTS
+		:: witness == OF_SEGMENTS && is_recent(r.witness_at)
 #endif
-			proves = !r.witness_reported && !witness_ahead && witness_was_lately;
+		fi;
+		witness_until = now + TTL
+	}
+	/* what it knows is compared; or it has forgotten that */
+	:: atomic {
+		lost && r.witness_at > 0 && (witness != OF_SEGMENTS || witness_until > 0) ->
+		arrive();
+#ifndef SEEN_ALONE
+		is_ahead = witness_ahead;
+#endif
+		proves = may_prove(r.witness_reported) && !witness_ahead && witness_was_lately;
+		witness_ahead = false;
+		r.witness_reported = true;
+		asker = 3;
+		compare()
+	}
+	:: atomic {
+		lost && r.witness_at > 0 && witness == OF_SEGMENTS && witness_until == 0 ->
+		arrive();
+#ifdef EXCEPT_ANYWAY
+		asker = 3;
+#else
+		asker = 4;
+#endif
+		compare();
+		if
+#ifdef KEPT_COUNT
+		:: witness_until = now + TTL
+#endif
+#ifdef TELL_ANYWAY
+		:: witness_until = now + TTL;
+			witness_ahead = false
+#endif
+#ifdef ROW_ANYWAY
+		:: true ->
+#else
+		:: !guarded ->
+#endif
+			witness_until = now + TTL;
 			witness_ahead = false;
-			r.witness_reported = true;
-			asker = 3;
-			compare()
+			r.witness_reported = true
+		:: guarded
 		fi
 	}
 	/* another one that was answered last before the backup or soon after */
+#ifndef STALE
 	:: atomic { lost && guarded && !r.proved && !is_old -> r.proved = true }
+#endif
 #endif
 	od
 }
