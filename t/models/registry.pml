@@ -738,7 +738,7 @@ inline restart(s)
 #ifdef RESTORE
 	/* it has another row from now on; one that is awaited still is */
 	if
-	:: lost && r.reported_at[s] > 0 && !r.row_reported[s] ->
+	:: lost && r.reported_at[s] > 0 && (started || !r.row_reported[s]) ->
 		r.gone_at = MAX(r.gone_at, r.reported_at[s])
 	:: else
 	fi;
@@ -802,10 +802,136 @@ inline restart(s)
 #define may_be_partial	(!LOST || my.contacted)
 #endif
 
+#ifdef REGISTER_LATE
+#define COMES_LATE		false
+#else
+#define COMES_LATE		(now >= my.sent_at + TTL)
+#endif
+
+#ifdef LEASES
+inline ask_lease()
+{
+	my.stage = asks_lease;
+	my.asked = asks_lease;
+	my.sent_at = now;
+	my.sent_live = in_time(me)
+}
+
+inline heed_lease()
+{
+	if
+	/* it has run out meanwhile, or came too late: no answer */
+	:: (my.sent_live && !in_time(me)) || COMES_LATE
+	:: else ->
+		if
+		:: my.to_lease ->
+			my.deadline = (registers(me) -> FOREVER : counts_from + TTL);
+			my.changes = my.to_changes;
+			my.ahead = my.to_ahead;
+#ifdef CLOCKS
+			my.floor = MAX(my.floor, my.to_floor);
+			my.mark = MAX(my.mark, my.to_mark)
+#endif
+		:: else -> my.deadline = 0
+		fi
+	fi
+}
+#endif
+
+#ifdef SEGMENTS
+inline ask_tag()
+{
+	my.sent_at = now;
+	my.sent_live = valid(me);
+	if
+	:: my.stage = asks_tag;
+		my.sent_incarnation = my.incarnation;
+		my.sent_seen = my.seen;
+		if
+		:: my.wants = true
+		:: true
+		fi
+#ifdef LOSS
+	/* a new connection begins with a report of all */
+	:: may_be_partial -> my.stage = asks_nothing
+#endif
+	fi;
+	my.asked = my.stage
+}
+
+inline serve_tag()
+{
+	if
+	:: my.stage == asks_tag ->
+		my.contacted = LOST;
+		serve_segment(me, my.sent_incarnation, my.sent_seen, my.wants, reports(me))
+	:: else ->
+		arrive();
+		compare_tags(me, reports(me), 0);
+		record(me, reports(me), false);
+		my.to_place = here;
+		my.to_shut = shut
+	fi;
+	my.wants = false;
+	my.sent_live = false;
+	my.sent_incarnation = 0;
+	my.sent_seen = 0
+}
+
+inline heed_tag()
+{
+	if
+#ifndef HEED_ANYWHERE
+	/* it has moved, and was not told all: no answer */
+	:: my.asked == asks_nothing && my.to_place != my.place
+#endif
+	:: else ->
+#ifndef NO_FORGET
+		if
+		:: my.place != 0 && my.place != my.to_place && !valid(me) -> forget_tag(me)
+		:: else
+		fi;
+#endif
+		if
+		/* without numbers it need not heed one that is not open */
+		:: my.to_shut && !my.has ->
+#ifdef KEPT_COUNT
+			skip
+#elif defined(RESTORE)
+			my.knows = my.knows && valid(me)
+#endif
+		:: my.place = my.to_place;
+#ifdef RESTORE
+			my.knows = my.to_knows;
+			my.knows_more = my.to_knows_more
+#endif
+		fi;
+		my.valid_until = counts_from + TTL;
+		if
+		:: my.asked == asks_tag ->
+			if
+			:: my.to_incarnation != my.incarnation ->
+				forget_tag(me);
+				my.incarnation = my.to_incarnation
+			:: else
+			fi;
+			my.seen = MAX(my.seen, my.to_seen);
+			my.has = my.has || my.to_has
+		:: else
+		fi
+	fi
+}
+
+#ifdef LOSS
+#define has_tag		(me == 0)
+#else
+#define has_tag		true
+#endif
+#endif
+
 proctype Run(byte me)
 {
 	do
-#ifdef LEASES
 #ifdef CLOCKS
 	:: atomic {
 		may_issue(me) ->
@@ -814,13 +940,43 @@ proctype Run(byte me)
 		my.issued = true
 	}
 #endif
+#ifdef SEGMENTS
 	:: atomic {
-		my.stage == idle ->
-		my.stage = asks_lease;
-		my.asked = asks_lease;
-		my.sent_at = now;
-		my.sent_live = in_time(me)
+		my.has && valid(me) ->
+		issue();
+		my.drew = true;
+		my.has = false
 	}
+#endif
+
+#ifdef AT_ONCE
+#ifdef LEASES
+	:: atomic {
+		true ->
+		ask_lease();
+		serve_lease(me);
+		if
+		:: heed_lease()
+		:: true
+		fi;
+		forget_request(me)
+	}
+#endif
+#ifdef SEGMENTS
+	:: atomic {
+		has_tag ->
+		ask_tag();
+		serve_tag();
+		if
+		:: heed_tag()
+		:: true
+		fi;
+		forget_request(me)
+	}
+#endif
+#else
+#ifdef LEASES
+	:: atomic { my.stage == idle -> ask_lease() }
 	:: atomic {
 		my.stage == asks_lease ->
 		serve_lease(me);
@@ -831,83 +987,26 @@ proctype Run(byte me)
 	}
 	:: atomic {
 		my.stage == answered && my.asked == asks_lease ->
-		if
-		/* it has run out meanwhile: no answer */
-		:: my.sent_live && !in_time(me)
-		:: else ->
-			if
-			:: my.to_lease ->
-				my.deadline = (registers(me) -> FOREVER : counts_from + TTL);
-				my.deadline = (my.deadline <= now -> 0 : my.deadline);
-				my.changes = my.to_changes;
-				my.ahead = my.to_ahead;
-#ifdef CLOCKS
-				my.floor = MAX(my.floor, my.to_floor);
-				my.mark = MAX(my.mark, my.to_mark)
-#endif
-			:: else -> my.deadline = 0
-			fi
-		fi;
+		heed_lease();
 		forget_request(me)
 	}
-#ifdef FORGETS
-	:: atomic { my.ahead || my.changes > 0 -> my.ahead = false; my.changes = 0; forget_request(me) }
 #endif
-#endif
-
 #ifdef SEGMENTS
-#ifdef LOSS
-#define has_tag		(me == 0)
-#else
-#define has_tag		true
-#endif
-	:: atomic {
-		my.has && valid(me) ->
-		issue();
-		my.drew = true;
-		my.has = false
-	}
-	:: atomic {
-		has_tag && my.stage == idle ->
-		my.sent_at = now;
-		my.sent_live = valid(me);
-		if
-		:: my.stage = asks_tag;
-			my.sent_incarnation = my.incarnation;
-			my.sent_seen = my.seen;
-			if
-			:: my.wants = true
-			:: true
-			fi
-#ifdef LOSS
-		/* a new connection begins with a report of all */
-		:: may_be_partial -> my.stage = asks_nothing
-#endif
-		fi;
-		my.asked = my.stage
-	}
+	:: atomic { has_tag && my.stage == idle -> ask_tag() }
 	:: atomic {
 		my.stage == asks_tag || my.stage == asks_nothing ->
-		if
-		:: my.stage == asks_tag ->
-			my.contacted = LOST;
-			serve_segment(me, my.sent_incarnation, my.sent_seen, my.wants, reports(me))
-		:: else ->
-			arrive();
-			compare_tags(me, reports(me), 0);
-			record(me, reports(me), false);
-			my.to_place = here;
-			my.to_shut = shut
-		fi;
-		my.wants = false;
-		my.sent_live = false;
-		my.sent_incarnation = 0;
-		my.sent_seen = 0;
+		serve_tag();
 		if
 		:: my.stage = answered
 		:: forget_request(me)
 		fi
 	}
+	:: atomic {
+		my.stage == answered && my.asked != asks_lease ->
+		heed_tag();
+		forget_request(me)
+	}
+#endif
 #ifdef LATE
 	:: atomic {
 		my.stage == asks_tag && my.late == 0 ->
@@ -927,51 +1026,14 @@ proctype Run(byte me)
 		forget_request(me)
 	}
 #endif
-	:: atomic {
-		my.stage == answered && my.asked != asks_lease ->
-		if
-#ifndef HEED_ANYWHERE
-		/* it has moved, and was not told all: no answer */
-		:: my.asked == asks_nothing && my.to_place != my.place
 #endif
-		:: else ->
-#ifndef NO_FORGET
-			if
-			:: my.place != 0 && my.place != my.to_place && !valid(me) -> forget_tag(me)
-			:: else
-			fi;
-#endif
-			if
-			/* without numbers it need not heed one that is not open */
-			:: my.to_shut && !my.has ->
-#ifdef KEPT_COUNT
-				skip
-#elif defined(RESTORE)
-				my.knows = my.knows && valid(me)
-#endif
-			:: my.place = my.to_place;
-#ifdef RESTORE
-				my.knows = my.to_knows;
-				my.knows_more = my.to_knows_more
-#endif
-			fi;
-			my.valid_until = counts_from + TTL;
-			if
-			:: my.asked == asks_tag ->
-				if
-				:: my.to_incarnation != my.incarnation ->
-					forget_tag(me);
-					my.incarnation = my.to_incarnation
-				:: else
-				fi;
-				my.seen = MAX(my.seen, my.to_seen);
-				my.has = my.has || my.to_has
-			:: else
-			fi
-		fi;
-		forget_request(me)
-	}
+
+	/* a crash, or a shutdown */
+#ifdef SEGMENTS
 	:: atomic { has_tag && !owes_tag(me) && (my.place != 0 || my.stage != idle) -> restart(me) }
+#endif
+#ifdef FORGETS
+	:: atomic { my.ahead || my.changes > 0 -> my.ahead = false; my.changes = 0; forget_request(me) }
 #endif
 	od
 }
