@@ -270,7 +270,7 @@ byte mark;
  * The registry's place and state
  */
 #ifdef CLOCKS
-#define at		(now + (lost -> 0 : AHEAD))
+#define at		(now + (LOST -> 0 : AHEAD))
 #else
 #define at		now
 #endif
@@ -461,7 +461,11 @@ inline claim(s)
 
 inline choose_mark(s)
 {
+#ifdef REPORTS_LESS
 	mark = (S[s].issued -> watched + 1 : 1);
+#else
+	mark = MAX((S[s].issued -> watched + 1 : 1), (S[s].sent_live -> S[s].mark : 0));
+#endif
 	do
 	:: mark < END -> mark++
 	:: break
@@ -851,7 +855,7 @@ inline ask_tag()
 		:: my.wants = true
 		:: true
 		fi
-#ifdef LOSS
+#if defined(LOSS) && !defined(AT_ONCE)
 	/* a new connection begins with a report of all */
 	:: may_be_partial -> my.stage = asks_nothing
 #endif
@@ -952,11 +956,11 @@ proctype Run(byte me)
 #ifdef AT_ONCE
 #ifdef LEASES
 	:: atomic {
-		true ->
+		me == 0 ->
 		ask_lease();
 		serve_lease(me);
 		if
-		:: heed_lease()
+		:: true -> heed_lease()
 		:: true
 		fi;
 		forget_request(me)
@@ -968,7 +972,7 @@ proctype Run(byte me)
 		ask_tag();
 		serve_tag();
 		if
-		:: heed_tag()
+		:: true -> heed_tag()
 		:: true
 		fi;
 		forget_request(me)
@@ -1204,6 +1208,17 @@ proctype World()
 	}
 #endif
 #ifdef LOSS
+#if defined(AT_ONCE) && defined(LEASES)
+	/* others claim the number, and do no more with it */
+	:: atomic {
+		lost ->
+		arrive();
+		if
+		:: !shut && !runs && r.holder != 0 -> check(!in_time(0))
+		:: else
+		fi
+	}
+#endif
 #ifdef SEGMENTS
 	/*
 	 * Others take a segment, and draw it at once or never.  (Without "true" the
