@@ -530,20 +530,21 @@ inline serve_lease(s)
 	:: r.holder != s && !runs && (!shut || still_has(s)) ->
 #ifdef CLOCKS
 		if
+		:: mark > cap && !still_has(s)
+#ifdef FORGET_REFUSED
+		:: mark > cap && still_has(s)
 		:: mark <= cap ->
-			r.floor = MAX(r.mark, (shut -> 0 : lost_floor));
+#else
+		:: mark <= cap || still_has(s) ->
+#endif
 #ifdef OLD_FLOOR
 			r.floor = r.mark;
+#else
+			r.floor = MAX(r.mark, (shut -> 0 : lost_floor));
 #endif
-			r.mark = MAX(r.mark, mark);
-			claim(s)
-		:: mark > cap && still_has(s) ->
-#ifndef FORGET_REFUSED
 			r.mark = MAX(r.mark, mark);
 			claim(s);
-			S[s].to_lease = false
-#endif
-		:: mark > cap && !still_has(s)
+			S[s].to_lease = (mark <= cap)
 		fi
 #else
 		claim(s)
@@ -769,7 +770,7 @@ inline restart(s)
 #define owes_tag(s)		false
 #endif
 #ifdef CLOCKS
-#define owes_number(s)	(lost && S[s].issued && in_time(s) && !S[s].claimed)
+#define owes_number(s)	(lost && (S[s].issued || registers(s)) && in_time(s) && !S[s].claimed)
 #elif defined(REGISTERED)
 #define owes_number(s)	(lost && registers(s) && in_time(s) && r.holder != s && !S[s].claimed)
 #else
@@ -1110,9 +1111,9 @@ inline copy(to, from)
 #endif
 
 /* What cannot matter any more, so that there are fewer states. */
+#ifdef RESTORE
 inline tidy_up()
 {
-#ifdef RESTORE
 	if
 	:: lost && !guarded && !may_start ->
 		r.guarded_from = 0;
@@ -1128,10 +1129,8 @@ inline tidy_up()
 		cut_at = 0
 	:: else
 	fi
-#else
-	skip
-#endif
 }
+#endif
 
 /* Connections end, though answers may be under way. */
 inline lose_request(s)
@@ -1179,8 +1178,10 @@ proctype World()
 #endif
 #ifdef RESTORE
 		witness_until = (witness_until <= now -> 0 : witness_until);
-#endif
 		tidy_up()
+#else
+		skip
+#endif
 	}
 #ifdef RELEASE
 	/* of a server that is gone */
