@@ -93,7 +93,11 @@
 #define MARGIN		1
 #ifdef SEGMENTS
 #define LAG			1			/* a younger row need not be written again */
+#ifdef ROW_LEFT
+#define is_recent(time)	((time) > 0)
+#else
 #define is_recent(time)	((time) > 0 && (time) + LAG >= now)
+#endif
 #else
 #define LAG			0
 #endif
@@ -308,7 +312,11 @@ inline arrive()
 	:: r.noted && started && !moved ->
 #ifdef RESTORE
 #ifndef NO_GUARD
+#ifdef FROM_NOW
+		r.guarded_from = started_at;
+#else
 		r.guarded_from = (guarded -> MIN(r.guarded_from, started_at) : started_at);
+#endif
 		r.guarded_until = MAX(r.guarded_until, at + TTL);
 #endif
 #ifndef STILL_PROVED
@@ -474,7 +482,7 @@ inline choose_mark(s)
 #endif
 
 #ifdef TRUST_HELD
-#define still_has(s)	(S[s].deadline > 0)
+#define still_has(s)	true
 #else
 #define still_has(s)	S[s].sent_live
 #endif
@@ -801,7 +809,7 @@ inline restart(s)
 #define reports(s)		false
 #define late_reports(s)	false
 #endif
-#ifdef PARTIAL_FIRST
+#if defined(PARTIAL_FIRST) || defined(PROMOTION)
 #define may_be_partial	true
 #else
 #define may_be_partial	(!LOST || my.contacted)
@@ -872,6 +880,9 @@ inline serve_tag()
 		serve_segment(me, my.sent_incarnation, my.sent_seen, my.wants, reports(me))
 	:: else ->
 		arrive();
+#ifdef HEED_ANYWHERE
+		my.contacted = LOST;
+#endif
 		compare_tags(me, reports(me), 0);
 		record(me, reports(me), false);
 		my.to_place = here;
@@ -1036,9 +1047,6 @@ proctype Run(byte me)
 	/* a crash, or a shutdown */
 #ifdef SEGMENTS
 	:: atomic { has_tag && !owes_tag(me) && (my.place != 0 || my.stage != idle) -> restart(me) }
-#endif
-#ifdef FORGETS
-	:: atomic { my.ahead || my.changes > 0 -> my.ahead = false; my.changes = 0; forget_request(me) }
 #endif
 	od
 }
@@ -1362,6 +1370,9 @@ proctype World()
 		:: guarded
 		fi
 	}
+#ifdef FORGETS
+	:: atomic { lost && witness_ahead -> witness_ahead = false }
+#endif
 	/* another one that was answered last before the backup or soon after */
 #ifndef STALE
 	:: atomic { lost && guarded && !r.proved && !is_old -> r.proved = true }
