@@ -126,6 +126,8 @@
 #define OF_TAGS(what)	skip
 #endif
 #ifdef NEVER
+bool opened_early;
+bool ran_out;
 #define check(gives)	assert(!(NEVER)); assert(gives)
 #define note(what)		what
 #else
@@ -299,7 +301,8 @@ inline arrive()
 	if
 	:: r.guarded_until > 0 && r.guarded_until <= at ->
 		r.closed_until = MAX(r.closed_until, r.guarded_until);
-		r.guarded_until = 0
+		r.guarded_until = 0;
+		note(ran_out = true)
 	:: else
 	fi;
 #endif
@@ -399,7 +402,7 @@ inline compare()
 	:: !is_ahead && guarded ->
 		r.proved = r.proved || proves;
 		if
-		:: is_proved && !awaits(asker) -> r.guarded_until = 0
+		:: is_proved && !awaits(asker) -> r.guarded_until = 0; note(opened_early = true)
 		:: else
 		fi
 	:: else
