@@ -1067,6 +1067,7 @@ inline copy(to, from)
 	R[to].witness_reported = R[from].witness_reported;
 #endif
 #ifdef LEASES
+	R[to].changes = R[from].changes;
 	R[to].holder = R[from].holder;
 	R[to].expires = R[from].expires;
 	R[to].renewed = R[from].renewed;
@@ -1088,7 +1089,7 @@ inline copy(to, from)
 	R[to].gone_at = R[from].gone_at;
 #endif
 #endif
-	R[to].noted = R[from].noted
+	skip
 }
 
 #ifdef RESTORE
