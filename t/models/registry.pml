@@ -1154,6 +1154,15 @@ inline lose_request(s)
 }
 #endif
 
+#if defined(UNNOTICED) && defined(LEASES)
+inline asks_first(s)
+{
+	S[s].sent_live = in_time(s);
+	serve_lease(s);
+	forget_request(s)
+}
+#endif
+
 #ifdef PROVED_BY_ANY
 #define witness_was_lately	true
 #elif defined(PROVED_BY_REGISTERED)
@@ -1290,10 +1299,10 @@ proctype World()
 		/* the first that asks knows more: by its row, or by what it has seen */
 		if
 #ifdef LEASES
-		:: R[0].holder == 0 && S[0].ahead -> serve_lease(0); forget_request(0)
-		:: R[0].holder == 1 && S[1].ahead -> serve_lease(1); forget_request(1)
-		:: S[0].changes > r.changes -> serve_lease(0); forget_request(0)
-		:: S[1].changes > r.changes -> serve_lease(1); forget_request(1)
+		:: R[0].holder == 0 && S[0].ahead -> asks_first(0)
+		:: R[0].holder == 1 && S[1].ahead -> asks_first(1)
+		:: S[0].changes > r.changes -> asks_first(0)
+		:: S[1].changes > r.changes -> asks_first(1)
 #endif
 #ifdef SEGMENTS
 #ifndef SEEN_ALONE
