@@ -111,19 +111,6 @@
 #define NOBODY		2
 #if defined(PROMOTION) || defined(RESTORE)
 #define LOSS
-#define LOST		lost
-#else
-#define LOST		false
-#endif
-#ifdef LEASES
-#define LEASED(what)	what
-#else
-#define LEASED(what)	skip
-#endif
-#ifdef SEGMENTS
-#define OF_TAGS(what)	what
-#else
-#define OF_TAGS(what)	skip
 #endif
 #ifdef NEVER
 bool opened_early;
@@ -145,40 +132,27 @@ typedef Record
 	/* the place */
 	bool noted;
 	byte closed_until;
-#ifdef RESTORE
 	byte guarded_from;
 	byte guarded_until;			/* 0: not */
 	bool proved;
 	byte witness_at;			/* 0: no row */
 	bool witness_reported;		/* since the start, like all that are "reported" */
-#endif
-#ifdef LEASES
 	/* the lease of the number; changes are counted since the backup */
 	byte changes;
 	byte holder;
 	byte expires;
 	byte renewed;
-#ifdef RESTORE
 	bool reported;
-	bool newer;
-#endif
-#ifdef CLOCKS
 	byte floor;
 	byte mark;
-#endif
-#endif
-#ifdef SEGMENTS
 	byte max_id;
 	byte incarnation;
 	bool dropped;
-#ifdef RESTORE
 	/* of this start of each server */
 	byte reported_at[2];
 	bool row_reported[2];
 	bool row_newer[2];
 	byte gone_at;				/* one that is awaited, of a server that is gone */
-#endif
-#endif
 };
 Record R[3];			/* the last is empty */
 #define r	R[0]
@@ -190,22 +164,17 @@ typedef Server
 	mtype asked;
 	byte sent_at;
 	bool sent_live;				/* lease or segments */
-#ifdef LEASES
 	byte deadline;				/* 0: none */
 	byte changes;
 	bool ahead;
 	bool to_lease;
 	byte to_changes;
 	bool to_ahead;
-#ifdef CLOCKS
 	byte floor;
 	byte mark;
 	byte to_floor;
 	byte to_mark;
 	bool issued;				/* the watched ID */
-#endif
-#endif
-#ifdef SEGMENTS
 	/* incarnation and place 0 for not known */
 	byte incarnation;
 	byte seen;
@@ -221,18 +190,13 @@ typedef Server
 	bool to_has;
 	byte to_place;
 	bool to_shut;
-#ifdef RESTORE
 	bool knows;					/* what is in the row ... */
 	bool knows_more;			/* ... and more */
 	bool to_knows;
 	bool to_knows_more;
-#endif
-#ifdef LATE
 	byte late;					/* 0, or with seen + 1 */
 	byte late_incarnation;
 	bool late_reports;
-#endif
-#endif
 	/* after the loss: it had an answer of all tags, and asked with its lease */
 	bool contacted;
 	bool claimed;
@@ -244,24 +208,18 @@ Server S[2];
 byte now = 1;
 byte watched;
 bool issued;
-#ifdef LOSS
 bool cut;						/* R[1] is of then */
 byte cut_at;
 bool lost;						/* the record is that from now on */
 bool moved;						/* and the place another one, or ... */
 bool started;					/* ... started again */
 byte started_at;
-#endif
-#ifdef RESTORE
 bool again;
 bool witness_ahead;
 byte witness_until;				/* it has something valid */
 byte witness;					/* OF_LEASE, OF_NUMBER or OF_SEGMENTS */
 bool gave;						/* something that the backup lacks */
-#endif
-#ifdef DROP
 bool made;
-#endif
 
 /* In one step. */
 bool is_open;
@@ -276,16 +234,12 @@ byte mark;
  * The registry's place and state
  */
 #ifdef CLOCKS
-#define at		(now + (LOST -> 0 : AHEAD))
+#define at		(now + (lost -> 0 : AHEAD))
 #else
 #define at		now
 #endif
 #define closed		(at < r.closed_until)
-#ifdef RESTORE
 #define guarded		(r.guarded_until > at)
-#else
-#define guarded		false
-#endif
 #define shut		(closed || guarded)
 
 #ifdef AGAIN
@@ -297,7 +251,6 @@ byte mark;
 #ifdef LOSS
 inline arrive()
 {
-#ifdef RESTORE
 	if
 	:: r.guarded_until > 0 && r.guarded_until <= at ->
 		r.closed_until = MAX(r.closed_until, r.guarded_until);
@@ -305,7 +258,6 @@ inline arrive()
 		note(ran_out = true)
 	:: else
 	fi;
-#endif
 	if
 	:: !r.noted
 	:: r.noted && moved ->
@@ -313,25 +265,20 @@ inline arrive()
 		r.closed_until = MAX(r.closed_until, at + TTL);
 #endif
 	:: r.noted && started && !moved ->
-#ifdef RESTORE
-#ifndef NO_GUARD
-#ifdef FROM_NOW
-		r.guarded_from = started_at;
-#else
-		r.guarded_from = (guarded -> MIN(r.guarded_from, started_at) : started_at);
+#ifndef FROM_NOW
+		started_at = (guarded -> MIN(r.guarded_from, started_at) : started_at);
 #endif
+#ifndef NO_GUARD
+		r.guarded_from = started_at;
 		r.guarded_until = MAX(r.guarded_until, at + TTL);
 #endif
 #ifndef STILL_PROVED
 		r.proved = false;
 #endif
 		r.witness_reported = false;
-		LEASED(r.reported = false);
-		OF_TAGS(r.row_reported[0] = false);
-		OF_TAGS(r.row_reported[1] = false)
-#else
-		skip
-#endif
+		r.reported = false;
+		r.row_reported[0] = false;
+		r.row_reported[1] = false
 	:: else
 	fi;
 	r.noted = true;
@@ -424,11 +371,6 @@ inline compare()
 #endif
 #define in_time(s)		(S[s].deadline > now)
 #define runs			(r.expires > at)
-#ifdef RESTORE
-#define told_lease(s)	S[s].to_ahead = (cut && !lost)
-#else
-#define told_lease(s)	skip
-#endif
 
 inline grant(s)
 {
@@ -442,20 +384,15 @@ inline grant(s)
 #else
 	r.expires = (registers(s) -> FOREVER : MAX(at + TTL, (r.expires == FOREVER -> 0 : r.expires)));
 #endif
-#ifdef RESTORE
 	r.reported = true;
-	r.newer = r.newer || (cut && !lost);
 	gave = gave || (cut && !lost);
-#endif
 	S[s].to_lease = true
 }
 
 inline claim(s)
 {
 	r.expires = 0;
-#ifdef LOSS
 	r.changes = r.changes + (cut || lost -> 1 : 0);
-#endif
 	grant(s)
 }
 
@@ -572,8 +509,8 @@ inline serve_lease(s)
 	mark = 0;
 #endif
 	S[s].to_changes = r.changes;
-	S[s].claimed = S[s].claimed || (LOST && S[s].sent_live);
-	told_lease(s)
+	S[s].claimed = S[s].claimed || (lost && S[s].sent_live);
+	S[s].to_ahead = (cut && !lost)
 }
 #endif
 
@@ -677,9 +614,7 @@ inline serve_segment(s, from_incarnation, from_seen, from_wants, reports)
 	S[s].to_place = here;
 	S[s].to_shut = shut;
 	record(s, reports, is_open && last > known);
-#ifdef RESTORE
 	gave = gave || (cut && !lost && s == 0 && S[s].to_has);
-#endif
 	if
 	:: r.max_id = last
 #ifdef EARLY_ANSWER
@@ -697,26 +632,18 @@ inline issue()
 	issued = true
 }
 
+#endif
+
 inline forget_answer(s)
 {
 	S[s].to_incarnation = 0;
 	S[s].to_seen = 0;
 	S[s].to_has = false;
-#ifdef RESTORE
 	S[s].to_knows = false;
 	S[s].to_knows_more = false;
-#endif
 	S[s].to_place = 0;
 	S[s].to_shut = false
 }
-
-inline forget_tag(s)
-{
-	S[s].incarnation = 0;
-	S[s].seen = 0;
-	S[s].has = false
-}
-#endif
 
 inline forget_request(s)
 {
@@ -724,23 +651,22 @@ inline forget_request(s)
 	S[s].asked = idle;
 	S[s].sent_at = 0;
 	S[s].sent_live = false;
-#ifdef LEASES
 	S[s].to_lease = false;
 	S[s].to_changes = 0;
 	S[s].to_ahead = false;
-#ifdef CLOCKS
 	S[s].to_floor = 0;
 	S[s].to_mark = 0;
-#endif
-#endif
-#ifdef SEGMENTS
 	S[s].wants = false;
 	S[s].sent_incarnation = 0;
 	S[s].sent_seen = 0;
 	forget_answer(s)
-#else
-	skip
-#endif
+}
+
+inline forget_tag(s)
+{
+	S[s].incarnation = 0;
+	S[s].seen = 0;
+	S[s].has = false
 }
 
 /* What in memory is lost. */
@@ -751,7 +677,6 @@ inline restart(s)
 	forget_tag(s);
 	S[s].valid_until = 0;
 	S[s].place = 0;
-#ifdef RESTORE
 	/* it has another row from now on; one that is awaited still is */
 	if
 	:: lost && r.reported_at[s] > 0 && (started || !r.row_reported[s]) ->
@@ -763,9 +688,7 @@ inline restart(s)
 	r.row_newer[s] = false;
 	R[1].reported_at[s] = 0;
 	S[s].knows = false;
-	S[s].knows_more = false;
-#endif
-	skip
+	S[s].knows_more = false
 }
 #endif
 
@@ -805,17 +728,11 @@ inline restart(s)
 #else
 #define counts_from		my.sent_at
 #endif
-#ifdef RESTORE
 #define reports(s)		(S[s].knows && S[s].sent_live)
-#define late_reports(s)	S[s].late_reports
-#else
-#define reports(s)		false
-#define late_reports(s)	false
-#endif
 #if defined(PARTIAL_FIRST) || defined(PROMOTION)
 #define may_be_partial	true
 #else
-#define may_be_partial	(!LOST || my.contacted)
+#define may_be_partial	(!lost || my.contacted)
 #endif
 
 #ifdef REGISTER_LATE
@@ -879,12 +796,12 @@ inline serve_tag()
 {
 	if
 	:: my.stage == asks_tag ->
-		my.contacted = LOST;
+		my.contacted = lost;
 		serve_segment(me, my.sent_incarnation, my.sent_seen, my.wants, reports(me))
 	:: else ->
 		arrive();
 #ifdef HEED_ANYWHERE
-		my.contacted = LOST;
+		my.contacted = lost;
 #endif
 		compare_tags(me, reports(me), 0);
 		record(me, reports(me), false);
@@ -916,14 +833,12 @@ inline heed_tag()
 		:: my.to_shut && !my.has ->
 #ifdef KEPT_COUNT
 			skip
-#elif defined(RESTORE)
+#else
 			my.knows = my.knows && valid(me)
 #endif
 		:: my.place = my.to_place;
-#ifdef RESTORE
 			my.knows = my.to_knows;
 			my.knows_more = my.to_knows_more
-#endif
 		fi;
 		my.valid_until = counts_from + TTL;
 		if
@@ -1031,14 +946,12 @@ proctype Run(byte me)
 		my.stage == asks_tag && my.late == 0 ->
 		my.late = my.sent_seen + 1;
 		my.late_incarnation = my.sent_incarnation;
-#ifdef RESTORE
 		my.late_reports = reports(me);
-#endif
 		forget_request(me)
 	}
 	:: atomic {
 		my.late > 0 && my.stage == idle ->
-		serve_segment(me, my.late_incarnation, my.late - 1, true, late_reports(me));
+		serve_segment(me, my.late_incarnation, my.late - 1, true, my.late_reports);
 		my.late = 0;
 		my.late_incarnation = 0;
 		my.late_reports = false;
@@ -1054,41 +967,49 @@ proctype Run(byte me)
 	od
 }
 
+/* What cannot matter any more, so that there are fewer states. */
+inline tidy_up()
+{
+	if
+	:: lost && !guarded && !may_start ->
+		r.guarded_from = 0;
+		r.proved = false;
+		r.witness_at = 0;
+		r.witness_reported = false;
+		witness_until = 0;
+		witness_ahead = false;
+		r.gone_at = 0;
+		r.reported_at[0] = (r.reported_at[0] > 0 -> 1 : 0);
+		r.reported_at[1] = (r.reported_at[1] > 0 -> 1 : 0);
+		r.renewed = 0;
+		cut_at = 0
+	:: else
+	fi
+}
+
 #ifdef LOSS
 inline copy(to, from)
 {
 	R[to].noted = R[from].noted;
 	R[to].closed_until = R[from].closed_until;
-#ifdef RESTORE
 	R[to].guarded_from = R[from].guarded_from;
 	R[to].guarded_until = R[from].guarded_until;
 	R[to].proved = R[from].proved;
 	R[to].witness_at = R[from].witness_at;
 	R[to].witness_reported = R[from].witness_reported;
-#endif
-#ifdef LEASES
 	R[to].changes = R[from].changes;
 	R[to].holder = R[from].holder;
 	R[to].expires = R[from].expires;
 	R[to].renewed = R[from].renewed;
-#ifdef RESTORE
 	R[to].reported = R[from].reported;
-#endif
-#ifdef CLOCKS
 	R[to].floor = R[from].floor;
 	R[to].mark = R[from].mark;
-#endif
-#endif
-#ifdef SEGMENTS
 	R[to].max_id = R[from].max_id;
 	R[to].incarnation = R[from].incarnation;
 	R[to].dropped = R[from].dropped;
-#ifdef RESTORE
 	R[to].reported_at[0] = R[from].reported_at[0];
 	R[to].row_reported[0] = R[from].row_reported[0];
 	R[to].gone_at = R[from].gone_at;
-#endif
-#endif
 	skip
 }
 
@@ -1122,28 +1043,6 @@ inline copy(to, from)
 #define assumed			true
 #endif
 
-/* What cannot matter any more, so that there are fewer states. */
-#ifdef RESTORE
-inline tidy_up()
-{
-	if
-	:: lost && !guarded && !may_start ->
-		r.guarded_from = 0;
-		r.proved = false;
-		r.witness_at = 0;
-		r.witness_reported = false;
-		witness_until = 0;
-		witness_ahead = false;
-		OF_TAGS(r.gone_at = 0);
-		OF_TAGS(r.reported_at[0] = (r.reported_at[0] > 0 -> 1 : 0));
-		OF_TAGS(r.reported_at[1] = (r.reported_at[1] > 0 -> 1 : 0));
-		LEASED(r.renewed = 0);
-		cut_at = 0
-	:: else
-	fi
-}
-#endif
-
 /* Connections end, though answers may be under way. */
 inline lose_request(s)
 {
@@ -1171,11 +1070,6 @@ inline asks_first(s)
 #define witness_was_lately	(witness == OF_NUMBER -> ran(r.witness_at) : witness_until > 0)
 #endif
 #define ends_next(until)	((until) == at + 1)
-#ifdef RESTORE
-#define guard_ends_next		ends_next(r.guarded_until)
-#else
-#define guard_ends_next		false
-#endif
 #ifdef CLOCKS
 #define runs_out_next(s)	(owes_number(s) && S[s].deadline == now + 1)
 #else
@@ -1186,23 +1080,15 @@ proctype World()
 {
 	do
 	:: atomic {
-		now < TIMES && !((ends_next(r.closed_until) || guard_ends_next) && (owes(0) || owes(1))) &&
+		now < TIMES && !((ends_next(r.closed_until) || ends_next(r.guarded_until)) && (owes(0) || owes(1))) &&
 		!runs_out_next(0) && !runs_out_next(1) ->
 		now++;
-#ifdef LEASES
 		S[0].deadline = (S[0].deadline <= now -> 0 : S[0].deadline);
 		S[1].deadline = (S[1].deadline <= now -> 0 : S[1].deadline);
-#endif
-#ifdef SEGMENTS
 		S[0].valid_until = (S[0].valid_until <= now -> 0 : S[0].valid_until);
 		S[1].valid_until = (S[1].valid_until <= now -> 0 : S[1].valid_until);
-#endif
-#ifdef RESTORE
 		witness_until = (witness_until <= now -> 0 : witness_until);
 		tidy_up()
-#else
-		skip
-#endif
 	}
 #ifdef RELEASE
 	/* of a server that is gone */
@@ -1254,12 +1140,10 @@ proctype World()
 #else
 		serve_segment(1, 0, 0, true, false);
 #endif
-#ifdef RESTORE
 		if
 		:: !lost -> r.reported_at[1] = 0; r.row_reported[1] = false; r.row_newer[1] = false
 		:: else
 		fi;
-#endif
 		if
 		:: S[1].to_has && lost -> issue()
 		:: true
@@ -1271,13 +1155,11 @@ proctype World()
 		!cut ->
 		cut = true;
 		cut_at = now;
-#ifdef LEASES
 		r.changes = 0;
 		S[0].changes = 0;
 		S[1].changes = 0;
 		S[0].to_changes = 0;
 		S[1].to_changes = 0;
-#endif
 		copy(1, 0)
 	}
 	:: atomic {
@@ -1404,11 +1286,9 @@ init
 #ifndef NO_NOTE
 		r.noted = true;
 #endif
-#ifdef LEASES
 		r.holder = NOBODY;
-#endif
-#ifdef SEGMENTS
 		r.incarnation = 1;
+#ifdef SEGMENTS
 		select(watched : 1 .. NUMBERS);
 #endif
 #ifdef CLOCKS
