@@ -14,7 +14,7 @@
  *
  *	Here						In src/ and install/registry_*.sql
  *	arrive()					snowflake_registry_arrive()
- *	compare(), awaits()			snowflake_registry_compare(), _awaited()
+ *	compare(), awaits			snowflake_registry_compare(), _awaited()
  *	serve_lease()				snowflake_nodes_serve(), _renew(), _claim()
  *	serve_segment()				snowflake_segments_serve(), _give(), _report()
  *	World: drop, create			snowflake_drop_tag(), snowflake_create_tag()
@@ -34,8 +34,8 @@
  * -DAGAIN also starts it once more at any time, with nothing lost.  -DUNNOTICED
  * has a restore that it does not see at all.
  *
- * How often a row was written is not counted, but whether it was since the
- * backup ("newer"), and whether the server was told so ("ahead").
+ * How often a row was written is not counted, but whether it was since the backup,
+ * and whether the server was told so: then it is ahead of what is restored.
  *
  * Beside the two servers there are
  *
@@ -154,7 +154,7 @@ typedef Record
 	bool row_newer[2];
 	byte gone_at;				/* one that is awaited, of a server that is gone */
 };
-Record R[3];			/* the last is empty */
+Record R[3];					/* the last is empty */
 #define r	R[0]
 
 typedef Server
@@ -292,9 +292,11 @@ inline arrive()
 
 #ifdef RESTORE
 /* Who may have had something at the start, and has not reported since. */
-#define ran(row_at)		((row_at) > 0 && (row_at) + TTL + LAG > r.guarded_from)
+#define ran_at(time, row_at)	((row_at) > 0 && (row_at) + TTL + LAG > (time))
+#define ran(row_at)		ran_at(r.guarded_from, row_at)
 #ifdef LEASES
-#define lease_ran		((r.expires == FOREVER -> r.renewed + TTL : r.expires) > r.guarded_from)
+#define told_until(n)	(R[n].expires == FOREVER -> R[n].renewed + TTL : R[n].expires)
+#define lease_ran		(told_until(0) > r.guarded_from)
 #define awaits_lease	(r.holder != NOBODY && !r.reported && lease_ran)
 #else
 #define awaits_lease	false
@@ -518,17 +520,13 @@ inline serve_lease(s)
  * Segments
  */
 #ifdef SEGMENTS
+/* The place that servers are told is another one after each closing. */
 #ifdef PLACE_ALONE
 #define here	1
-#elif defined(LOSS)
-#define here	(1 + (lost && (PLACE_MOVES) -> 1 : 0) + r.closed_until * 2)
+#elif defined(PROMOTION)
+#define here	(1 + lost + r.closed_until * 2)
 #else
-#define here	1
-#endif
-#ifdef PROMOTION
-#define PLACE_MOVES true
-#else
-#define PLACE_MOVES false
+#define here	(1 + r.closed_until * 2)
 #endif
 
 #ifdef RESTORE
@@ -1009,21 +1007,18 @@ inline copy(to, from)
 	R[to].dropped = R[from].dropped;
 	R[to].reported_at[0] = R[from].reported_at[0];
 	R[to].row_reported[0] = R[from].row_reported[0];
-	R[to].gone_at = R[from].gone_at;
-	skip
+	R[to].gone_at = R[from].gone_at
 }
 
 #ifdef RESTORE
 /* See above: may what was lost be in use, and may nobody who is awaited know of it? */
-#define RUNS(row_at)		((row_at) > 0 && (row_at) + TTL + LAG > now)
 #ifdef LEASES
-#define lease_tells		(R[1].holder != NOBODY && S[R[1].holder].ahead && \
-	(R[1].expires == FOREVER -> R[1].renewed + TTL : R[1].expires) > now)
+#define lease_tells		(R[1].holder != NOBODY && S[R[1].holder].ahead && told_until(1) > now)
 #else
 #define lease_tells		false
 #endif
 #ifdef SEGMENTS
-#define row_tells		(RUNS(R[1].reported_at[0]) && S[0].knows_more)
+#define row_tells		(ran_at(now, R[1].reported_at[0]) && S[0].knows_more)
 #else
 #define row_tells		false
 #endif
@@ -1036,7 +1031,7 @@ inline copy(to, from)
 #elif defined(UNNOTICED)
 #define assumed			true
 #else
-#define assumed			(!gave || is_old || (witness_ahead && RUNS(R[1].witness_at)) || \
+#define assumed			(!gave || is_old || (witness_ahead && ran_at(now, R[1].witness_at)) || \
 	lease_tells || row_tells)
 #endif
 #else
