@@ -389,7 +389,7 @@ my @leases_back = ('LEASES', 'RESTORE', 'TTL=2', 'TIMES=3');
 my @tags_back = ('SEGMENTS', 'RESTORE', 'TIMES=3');
 my @tags_again = (@tags_back, 'AGAIN', 'AT_ONCE', 'NUMBERS=1');
 my @both_back = ('LEASES', 'SEGMENTS', 'RESTORE', 'TIMES=2', 'AT_ONCE', 'NUMBERS=1');
-my @unnoticed = ('SEGMENTS', 'RESTORE', 'UNNOTICED', 'TIMES=4');
+my @unnoticed = ('SEGMENTS', 'RESTORE', 'UNNOTICED', 'TIMES=4', 'AT_ONCE');
 my @unseen = ('LEASES', 'RESTORE', 'UNNOTICED', 'TTL=2', 'TIMES=3');
 
 holds('segments of two servers', 'SEGMENTS', 'TIMES=1', 'DROP', 'LATE');
