@@ -1,7 +1,7 @@
 # The protocols of the durable mark, of leased node numbers, of segments, of the
 # order of IDs and of waking a process, in all orders of their steps: the model
 # checker spin goes through every state of mark.pml, lease.pml, segment.pml,
-# segment_registry.pml, order.pml and wake.pml.  It must find no ID issued twice or
+# registry.pml, order.pml and wake.pml.  It must find no ID issued twice or
 # far below an earlier one, and nobody who sleeps for ever, and it must find one as
 # soon as a protocol lacks any of its parts.
 
@@ -292,23 +292,15 @@ holds('a lease, and requests that come late', 'LATE', 'AT_ONCE');
 
 # With right clocks, nor do two servers believe that they have one number.
 my @timed = ('TIMED', 'TIMES=4', 'AT_ONCE');
-my @promotion = (@timed, 'TTL=1', 'PROMOTION', 'BEHIND');
-my @ahead = ('TIMED', 'TIMES=2', 'AT_ONCE', 'TTL=1', 'PROMOTION', 'ANY_CLOCK', 'MARGIN=1');
-my @restore = ('TIMED', 'TIMES=3', 'AT_ONCE', 'RESTORE');
 my @release = (@timed, 'RELEASE');
 my @others = ('TIMED', 'TIMES=2', 'TTL=1', 'OTHERS');
 holds('a lease and its deadline', @timed);
 holds('a lease, its deadline, and a number that follows another', @others);
 holds('a lease, and the registry\'s clock steps', 'TIMED', 'TIMES=3', 'AT_ONCE', 'STEPS');
-holds('a lease, and the registry is promoted', @promotion);
-holds('a lease, the registry is promoted, and clocks are ahead', @ahead);
-holds('a lease, and the registry is restored and does not know', @restore);
 holds('a lease, and snowflake_release_node() for a server that is gone', @release);
 
 issues('by a cached lease', 'restarted[me]');
 issues('with a number that the other server took', 'taken[1-me]');
-issues('with a number after the registry was promoted', 'promoted', @promotion);
-issues('after a restored registry has opened early', 'opened_early', @restore);
 issues('while a number is on offer', 'my.offered');
 issues('after the writer has ended within a handover', 'writer_ended');
 issues('after services have ended within a handover', 'services_ended');
@@ -338,26 +330,6 @@ rejected('an offer takes the place of one that is not taken yet', 'OVERWRITE');
 rejected('an offer counts as taken before it is', 'TAKEN_EARLY');
 rejected('services write the floor, and offer it later', 'FLOOR_EARLY');
 rejected('a renewal looks for no offer', 'RENEW_LATE');
-
-rejected('no closing after a promotion', @promotion, 'NO_CLOSING');
-rejected('what has expired is renewed while closed', @promotion, 'RENEW_WHILE_CLOSED');
-rejected('a number is kept while closed without a live lease', @promotion, 'TRUST_HELD');
-rejected('what has expired is renewed after closing', @promotion, 'RENEW_EXPIRED');
-rejected('a claim after closing has the old floor', @promotion, 'OLD_FLOOR');
-rejected('marks are granted as far ahead as asked for', @ahead, 'NO_CAP');
-
-# A restored registry that takes itself for the same
-rejected('no guard after a restart', @restore, 'NO_GUARD');
-rejected('the guard ends when no lease ran by the record', @restore, 'NO_PROOF');
-rejected('one server ends the guard', @restore, 'NO_WAIT');
-rejected('the guard ends when the leases by the record have run out', @restore, 'RUN_OUT');
-rejected('a server whose lease has run out ends the guard', @restore, 'PROVED_BY_ANY');
-rejected('renewals are not compared', @restore, 'SEEN_ALONE');
-rejected('the registry goes on when a server knows more', @restore, 'AHEAD_GOES_ON');
-
-# What the documentation says that it does not cover.
-rejected('nobody who is asked knows of what was lost', @restore, 'UNTOLD');
-rejected('who knows of it has no lease by the record', @restore, 'TOLD_WITHOUT_LEASE');
 
 rejected('snowflake_release_node() for a server that runs', @release, 'STILL_RUNS');
 rejected('snowflake_release_node(), and the server\'s clock was ahead', 'TIMED', 'TIMES=2', 'AT_ONCE', 'TTL=1', 'RELEASE', 'ANY_CLOCK');
@@ -404,53 +376,121 @@ fails_model('the worker forgets what it has cleared', qr/waits/, 'WAKING', 'GENE
 fails_model('a report clears what it has not seen', qr/asked/, 'WAKING', 'POLL', 'GENERATIONS=2', 'CLEAR_UNREAD');
 
 #
-# Segments of several servers
+# The registry
 #
-use_model('segment_registry');
+use_model('registry');
 
-my @promoted = ('PROMOTION=1', 'TIMES=4');
-my @set_back = ('RESTORE', 'TIMES=3');
-my @unnoticed = ('RESTORE', 'UNNOTICED', 'TIMES=4');
-holds('segments of two servers', 'TIMES=1', 'DROP', 'LATE');
-holds('segments, and the registry is promoted', @promoted, 'LATE');
-holds('segments, and the registry is restored and does not know', @set_back, 'TIMES=4');
-holds('segments, a restore, and requests that come late', @set_back, 'LATE');
-holds('segments, a restore, and the registry is started once more', @set_back, 'AGAIN');
+my @leases = ('LEASES', 'PROMOTION');
+my @tags = ('SEGMENTS', 'PROMOTION');
+my @clocks = ('LEASES', 'CLOCKS', 'TIMES=2');
+my @members = (@clocks, 'PROMOTION', 'AHEAD=1');
+my @released = (@clocks, 'REGISTERED=1', 'RELEASE');
+my @leases_back = ('LEASES', 'RESTORE', 'TTL=2', 'TIMES=3');
+my @tags_back = ('SEGMENTS', 'RESTORE', 'TIMES=3');
+my @tags_again = (@tags_back, 'AGAIN', 'AT_ONCE', 'NUMBERS=1');
+my @both_back = ('LEASES', 'SEGMENTS', 'RESTORE', 'TIMES=2', 'AT_ONCE', 'NUMBERS=1');
+my @unnoticed = ('SEGMENTS', 'RESTORE', 'UNNOTICED', 'TIMES=4', 'AT_ONCE');
+my @unseen = ('LEASES', 'RESTORE', 'UNNOTICED', 'TTL=2', 'TIMES=3');
+
+holds('segments of two servers', 'SEGMENTS', 'TIMES=1', 'DROP', 'LATE');
+holds('leases, and the registry is promoted', @leases);
+holds('segments, and the registry is promoted', @tags, 'LATE');
+holds('leases, the registry is promoted, and any clocks', @clocks, 'PROMOTION');
+holds('leases, and the clocks of the registry\'s members differ', @members);
+holds('a registered number, and any clocks', @members, 'REGISTERED=1');
+holds('a registered number, and snowflake_release_node()', @released);
+holds('a registered number, and the registry is promoted', @leases, 'REGISTERED=1');
+holds('two servers register a number', @leases, 'REGISTERED=2');
+holds('a registered number, and the registry is restored', @leases_back, 'REGISTERED=1');
+holds('leases, and the registry is restored and does not know', @leases_back);
+holds('segments, and the registry is restored and does not know', @tags_back);
+holds('segments, a restore, and requests that come late', @tags_back, 'LATE', 'NUMBERS=1', 'TIMES=2');
+holds('leases, a restore, and the registry is started once more', @leases_back, 'AGAIN');
+holds('segments, a restore, and the registry is started once more', @tags_again);
+holds('leases and segments, and the registry is restored', @both_back);
+holds('leases, and the registry does not see that it was restored', @unseen);
 holds('segments, and the registry does not see that it was restored', @unnoticed);
-issues('after a promotion, from a segment', 'promoted', @promoted);
-issues('from a segment after a restored registry has opened early', 'opened_early', @set_back);
-issues('from a segment after the guard of a restored registry has run out', 'ran_out', @set_back);
+holds('who cannot prove anything ends no guard', @tags_back, 'STALE');
 
-rejected('an answer counts before the commit', 'TIMES=1', 'EARLY_ANSWER');
-rejected('a tag that is dropped leaves nothing', 'TIMES=1', 'DROP', 'NO_TOMBSTONE');
-rejected('no closing after a promotion, segments', @promoted, 'NO_CLOSING');
-rejected('servers do not report', @promoted, 'NO_REPORT');
-rejected('servers have no deadline', @promoted, 'NO_DEADLINE');
-rejected('the deadline counts from the answer', @promoted, 'FROM_ANSWER');
-rejected('a server that was away forgets nothing', @promoted, 'NO_FORGET');
-rejected('a server heeds another place that it did not tell all', @promoted, 'HEED_ANYWHERE');
+issues('with a number after a promotion', 'lost', @leases);
+issues('after a promotion, from a segment', 'lost', @tags);
+issues('with a number after a restored registry has opened early', 'opened_early', @leases_back);
+issues('from a segment after a restored registry has opened early', 'opened_early', @tags_back);
+issues('from a segment after the guard of a restored registry has run out', 'ran_out', @tags_back);
+
+# A broken protocol gives a number twice.
+sub gives_twice
+{
+	my ($name, @macros) = @_;
+
+	violates(qr/^!\((?:issued|\(S\[.*deadline>now)\)/, "rejected: $name", $name, @macros);
+	return;
+}
+
+gives_twice('an answer counts before the commit', 'SEGMENTS', 'TIMES=1', 'EARLY_ANSWER');
+gives_twice('a tag that is dropped leaves nothing', 'SEGMENTS', 'TIMES=1', 'DROP', 'NO_TOMBSTONE');
+gives_twice('the place is not noted at creation, leases', @leases, 'NO_NOTE');
+gives_twice('the place is not noted at creation, segments', @tags, 'NO_NOTE');
+gives_twice('no closing after a promotion, leases', @leases, 'NO_CLOSING');
+gives_twice('no closing after a promotion, segments', @tags, 'NO_CLOSING');
+gives_twice('what has expired is renewed while closed', @leases, 'RENEW_WHILE_CLOSED');
+gives_twice('a number is kept while closed without a live lease', @leases, 'TRUST_HELD');
+gives_twice('a claim after closing has the old floor', @clocks, 'PROMOTION', 'OLD_FLOOR');
+gives_twice('marks are granted as far ahead as asked for', @clocks, 'PROMOTION', 'NO_CAP');
+gives_twice('a running holder that is too far ahead is forgotten', @members, 'FORGET_REFUSED');
+gives_twice('a server reports a mark below the one that it has', @members, 'REPORTS_LESS');
+gives_twice('servers do not report', @tags, 'NO_REPORT');
+gives_twice('servers have no deadline', @tags, 'NO_DEADLINE');
+gives_twice('the deadline counts from the answer', @tags, 'FROM_ANSWER');
+gives_twice('a server that was away forgets nothing', @tags, 'NO_FORGET');
+gives_twice('a server heeds another place that it did not tell all', @tags, 'HEED_ANYWHERE');
+
+# Registered numbers
+gives_twice('a registration expires', @leases, 'REGISTERED=1', 'REGISTERED_EXPIRES');
+gives_twice('a registration counts however late', @leases, 'REGISTERED=1', 'REGISTER_LATE');
+gives_twice('the mark of a registered number has a limit', @released, 'CAP_REGISTERED');
+gives_twice('what is released leaves no mark', @released, 'NO_MARK');
+gives_twice('who has registered proves, however long it was away', @leases_back, 'PROVED_BY_REGISTERED');
 
 # A restored registry that takes itself for the same
-rejected('no guard after a restart, segments', @set_back, 'NO_GUARD');
-rejected('the guard ends when no row is awaited', @set_back, 'NO_PROOF');
-rejected('one server ends the guard, segments', @set_back, 'NO_WAIT');
-rejected('another start begins the guard anew', @set_back, 'AGAIN', 'FROM_NOW');
-rejected('counts are not compared', @set_back, 'SEEN_ALONE');
-rejected('what servers have seen is not compared', @unnoticed, 'REPORTS_ALONE');
-rejected('the registry goes on when a server knows more, segments', @set_back, 'AHEAD_GOES_ON');
-rejected('a request without a count writes a row while guarded', @set_back, 'ROW_ANYWAY');
-rejected('a request without a count is told one while guarded', @set_back, 'TELL_ANYWAY');
-rejected('rows are written only when something is taken', @set_back, 'ROW_LEFT');
-rejected('servers are told the same place after a closing', @set_back, 'PLACE_ALONE');
-rejected('a server that was away forgets nothing after a restore', @set_back, 'NO_FORGET');
-rejected('a server tells not all after a restart', 'RESTORE', 'TIMES=5', 'TTL=2', 'PARTIAL_FIRST');
+foreach my $kind ([ 'leases', @leases_back ], [ 'segments', @tags_back ])
+{
+	my ($what, @macros) = @$kind;
+
+	gives_twice("no guard after a restart, $what", @macros, 'NO_GUARD');
+	gives_twice("the guard ends when nobody is awaited, $what", @macros, 'NO_PROOF');
+	gives_twice("one server ends the guard, $what", @macros, 'NO_WAIT');
+	gives_twice("counts are not compared, $what", @macros, 'SEEN_ALONE');
+	gives_twice("the registry goes on when a server knows more, $what", @macros, 'AHEAD_GOES_ON');
+	gives_twice("what is told after the start proves, $what", @macros, 'STALE', 'PROVED_AGAIN');
+}
+gives_twice('only leases are awaited', @both_back, 'WAIT_FOR_LEASES');
+gives_twice('only servers with segments are awaited', @both_back, 'WAIT_FOR_SEGMENTS');
+gives_twice('a server whose lease has run out ends the guard', @leases_back, 'PROVED_BY_ANY');
+gives_twice('a proof of before the start counts, leases', @leases_back, 'AGAIN', 'STILL_PROVED');
+gives_twice('a proof of before the start counts, segments', @tags_again, 'STILL_PROVED');
+gives_twice('another start begins the guard anew', @tags_again, 'FROM_NOW');
+gives_twice('the changes that servers have seen are not compared', @unseen, 'RENEWALS_ALONE');
+gives_twice('the numbers that servers have seen are not compared', @unnoticed, 'REPORTS_ALONE');
+gives_twice('who reports without a count is not awaited', @tags_back, 'EXCEPT_ANYWAY');
+gives_twice('a request without a count writes a row while guarded', @tags_back, 'ROW_ANYWAY');
+gives_twice('a request without a count is told one while guarded', @tags_back, 'TELL_ANYWAY');
+gives_twice('a server that was away keeps its count', @tags_back, 'KEPT_COUNT');
+gives_twice('rows are written only when something is taken', @tags_back, 'ROW_LEFT');
+gives_twice('servers are told the same place after a closing', @tags_back, 'PLACE_ALONE');
+gives_twice('a server that was away forgets nothing after a restore', @tags_back, 'NO_FORGET');
+gives_twice('a server tells not all after a restart', 'SEGMENTS', 'RESTORE', 'TIMES=5', 'TTL=2', 'PARTIAL_FIRST');
 
 # What the documentation says that it does not cover.
-rejected('nobody who is asked knows of the segments that were lost', @set_back, 'UNTOLD');
-rejected('who asks first does not know what was lost', @unnoticed, 'UNTOLD');
-rejected('a server that has drawn lost numbers does not report after a restore', @set_back, 'ISOLATED');
-rejected('a tag is dropped when the registry is promoted', @promoted, 'DROP');
-rejected('a server that has drawn lost numbers does not report', @promoted, 'ISOLATED');
+gives_twice('nobody who is asked knows of the lease that was lost', @leases_back, 'UNTOLD');
+gives_twice('nobody who is asked knows of the segments that were lost', @tags_back, 'UNTOLD');
+gives_twice('who asks first does not know what was lost', @unnoticed, 'UNTOLD');
+gives_twice('who knows of it has crashed', @leases_back, 'FORGETS');
+gives_twice('a server does not report that its registration was lost', @leases, 'REGISTERED=1', 'ISOLATED');
+gives_twice('a server does not report its mark, and clocks differ', @members, 'ISOLATED');
+gives_twice('a server that has drawn lost numbers does not report', @tags, 'ISOLATED');
+gives_twice('a server that has drawn lost numbers does not report after a restore', @tags_back, 'ISOLATED');
+gives_twice('a tag is dropped when the registry is promoted', @tags, 'DROP');
 
 #
 # One order for all sessions

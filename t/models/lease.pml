@@ -13,7 +13,7 @@
  * crash, and each of its two processes may end alone and start again: then its
  * shared memory stays, and what the process had for itself is lost.
  *
- *	Here						In src/ and install/snowflake_nodes.sql
+ *	Here						In src/ and install/registry_nodes.sql
  *	Backend: limit, number, swap	generator.c take_anywhere(), move_to(), take()
  *	Services: ask, heed			lease_fetch.c
  *	Services: remember to allow	lease.c
@@ -68,8 +68,8 @@
  *	- The mark is raised without being asked for, and whenever the writer likes.
  *	- Services lose the lease at any time, for any reason.
  *	- A request is answered, or is served and the answer is lost, or is lost,
- *	  also since something is on offer and it cannot be heeded; with LATE one that was given up may be served at any later time, also
- *	  after a restart.
+ *	  also since something is on offer and it cannot be heeded; with LATE one that
+ *	  was given up may be served at any later time, also after a restart.
  *
  * -DCLONE lets the other server at any time become a copy of this one, as of
  * now, which goes on too; -DREBOOT lets a restart be one of the machine.
@@ -79,24 +79,9 @@
  * a server must not be given a number while the other one believes that it
  * has it.  There is no other number then, so that there are fewer states, but
  * with -DOTHERS.
- * With it, -DSTEPS lets the registry's clock step, -DPROMOTION lets the
- * registry be promoted, once, to a standby that stopped receiving at any time
- * before, while the servers run on, -DRELEASE has snowflake_release_node() for a server that is gone,
- * -DANY_CLOCK lets the servers' clocks show anything, and -DBEHIND anything up
- * to now.
- *
- * -DRESTORE has a restore in place of the promotion, to where the registry takes
- * itself for the same, so that it only sees that it was restarted.  It is then
- * guarded, which is like closed, and ends early when all servers have renewed
- * whose leases ran by what was restored, and there was one, and each had a
- * lease that had not run out.  When a server reports that it was told more than
- * the registry knows, the registry closes from then on.  There is a third
- * server, the witness, which has another number, and there may be a fourth one
- * that knows of nothing.  A server knows more by its renewals when it was
- * answered since the backup: so these are not counted, but "after".
- *
- * -DMARGIN has servers whose clocks show anything, and the registry grants no
- * mark that is further ahead than a lease and so much.
+ * With it, -DSTEPS lets the registry's clock step, -DRELEASE has
+ * snowflake_release_node() for a server that is gone, and -DANY_CLOCK lets the
+ * servers' clocks show anything.  What a registry may lose is in registry.pml.
  *
  * All else that can be defined leaves out something, see 030_model.pl.  With
  * -DUNIQUE_ONLY nothing but uniqueness is asserted.  -DNEVER=condition asserts
@@ -110,16 +95,10 @@
 #ifndef TTL
 #define TTL			2
 #endif
-#ifndef MARGIN
-#define MARGIN		0
-#endif
-#ifdef RESTORE
-#define PROMOTION				/* to a place that looks like the same */
-#endif
 #define BELOW		1
 #define ABOVE		2
 #ifdef TIMED
-#define END			(TIMES + TTL + MARGIN)
+#define END			(TIMES + TTL)
 #else
 #define END			ABOVE
 #endif
@@ -194,15 +173,6 @@ typedef Server
 	byte to_deadline;
 	byte last_deadline;			/* of what services have offered; 0: none */
 	byte sent;					/* when the request was, 0: none is */
-	bool sent_live;				/* with a lease that had not run out */
-
-	/* As above, of the row on the registry's standby. */
-	bool standby_holds;
-	bool standby_cached_holds;
-#endif
-#ifdef RESTORE
-	byte seen;					/* of "changes" */
-	bool after;					/* was answered since "cut" */
 #endif
 };
 Server S[2];
@@ -227,39 +197,6 @@ byte row_expires;
 
 byte now = 1;
 bool stepped;					/* the registry's clock */
-byte closed_until;
-
-/* The standby, once it has stopped receiving. */
-bool cut;
-bool promoted;
-byte standby_instance;
-byte standby_floor;
-byte standby_mark;
-byte standby_expires;
-
-#ifdef RESTORE
-/* Counted from the backup on, where all counters start at 0. */
-byte changes;
-byte cut_at;
-
-/* After the restart. */
-bool guarded;
-bool proved;
-bool row_pending;				/* ran by the record, and was not renewed since */
-byte witness_pending;			/* likewise, until when it ran; 0: no more */
-
-/* The witness: a third server, with another number. */
-byte witness_expires;
-byte standby_witness_expires;
-byte witness_seen;
-bool witness_after;
-
-/* What the backup lacks: anything, and anything that the witness preceded. */
-bool claimed;					/* just now */
-bool lost;
-bool lost_claim;
-bool lost_untold;
-#endif
 #endif
 
 /* What is granted, in serve(). */
@@ -280,7 +217,6 @@ bool taken[2];					/* by the other server from this one */
 bool services_ended;			/* alone, within a handover */
 bool writer_ended;
 #define note(what)	what
-#define opened_early	(promoted && closed_until == 0)
 #else
 #define note(what)	skip
 #endif
@@ -306,11 +242,7 @@ bool writer_ended;
 #endif
 
 #if defined(TIMED) && !defined(ANY_CLOCK)
-#ifdef BEHIND
-#define clock_shows_it	(now >= watched)
-#else
 #define clock_shows_it	(now == watched)
-#endif
 #else
 #define clock_shows_it	true
 #endif
@@ -337,8 +269,7 @@ inline forget_answer(s)
 	S[s].to_mark = 0;
 #ifdef TIMED
 	S[s].to_deadline = 0;
-	S[s].sent = 0;
-	S[s].sent_live = false
+	S[s].sent = 0
 #endif
 }
 
@@ -440,9 +371,6 @@ inline restart(s)
 #endif
 	fi;
 	S[s].holds = false;
-#ifdef PROMOTION
-	S[s].standby_holds = false;
-#endif
 	S[s].cached_now = false;
 	S[s].late_dead = S[s].late;
 	note(restarted[s] = true)
@@ -464,37 +392,13 @@ inline restart(s)
 
 #ifdef TIMED
 #define expired		(stepped || row_expires <= now)
-#ifdef NO_CLOSING
-#define closed		false
-#else
-#define closed		(now < closed_until)
-#endif
-#ifdef NO_CAP
-#define cap			END
-#else
-#define cap			MIN(END, now + TTL + MARGIN)
-#endif
-#ifdef TRUST_HELD
-#define still_has(s)	(held(s) == WATCHED)
-#else
-#define still_has(s)	(held(s) == WATCHED && S[s].sent_live)
-#endif
-#ifdef NO_MARK_CONDITION
-#define mark_passed		true
-#elif defined(ANY_CLOCK)
+#if defined(NO_MARK_CONDITION) || defined(ANY_CLOCK)
 #define mark_passed		true
 #else
 #define mark_passed		(row_mark <= now)
 #endif
-#ifdef RENEW_WHILE_CLOSED
-#define renews(s)	is_holder(s)
-#elif defined(RENEW_EXPIRED)
-#define renews(s)	(is_holder(s) && (!closed || still_has(s)))
-#else
-#define renews(s)	(is_holder(s) && (!expired || (closed && still_has(s))))
-#endif
-#define claims(s)	(expired && \
-	(closed -> still_has(s) : (mark_passed || is_holder(s))))
+#define renews(s)	(is_holder(s) && !expired)
+#define claims(s)	(expired && (mark_passed || is_holder(s)))
 #else
 #define renews(s)	is_holder(s)
 #define claims(s)	true
@@ -508,11 +412,7 @@ inline choose_mark(s)
 #else
 	mark = row_mark;
 	do
-#if MARGIN > 0
-	:: mark < cap -> mark++
-#else
 	:: mark < END -> mark++
-#endif
 	:: break
 	od
 #endif
@@ -540,51 +440,8 @@ inline answer(s, node_number, least)
 	S[s].to_mark = mark
 }
 
-#ifdef RESTORE
-inline close_again(at_least)
-{
-	guarded = false;
-	proved = false;
-	row_pending = false;
-	witness_pending = 0;
-	changes = MAX(changes, at_least);
-#ifndef AHEAD_GOES_ON
-	closed_until = now + TTL
-#else
-	closed_until = 0
-#endif
-}
-
-#ifdef SEEN_ALONE
-#define knows_more(seen_changes, renewed)	(seen_changes > changes)
-#else
-#define knows_more(seen_changes, renewed)	(seen_changes > changes || (renewed))
-#endif
-
-/* What a server reports is compared with what the registry knows. */
-inline compare(s)
-{
-	if
-	:: promoted && knows_more(S[s].seen, S[s].after && is_holder(s)) ->
-		close_again(S[s].seen);
-		S[s].after = false
-#ifdef PROVED_BY_ANY
-	:: promoted && guarded && is_holder(s) && !knows_more(S[s].seen, S[s].after) ->
-#else
-	:: promoted && guarded && is_holder(s) && S[s].sent_live && !knows_more(S[s].seen, S[s].after) ->
-#endif
-		proved = true;
-		row_pending = false
-	:: else
-	fi
-}
-#else
-#define compare(s)	skip
-#endif
-
 inline serve(s)
 {
-	compare(s);
 	if
 	:: renews(s) ->
 		check(alone(s));
@@ -604,20 +461,9 @@ inline serve(s)
 			check(alone(s));
 			choose_mark(s);
 			floor = row_mark;
-#if defined(PROMOTION) && !defined(OLD_FLOOR) && !defined(NO_CLOSING)
-			/* lost claims may have issued up to where the closing ends */
-			if
-			:: !closed -> floor = MAX(floor, closed_until + (closed_until > 0 -> MARGIN : 0))
-			:: else
-			fi;
-#endif
 			answer(s, WATCHED, floor);
 			if
 			:: row_floor = floor;
-#ifdef RESTORE
-				changes = changes + (cut || promoted -> 1 : 0);
-				claimed = true;
-#endif
 				grant(s)
 #ifdef EARLY_ANSWER
 			:: skip				/* the commit fails */
@@ -625,8 +471,8 @@ inline serve(s)
 			fi
 #if !defined(TIMED) || defined(OTHERS)
 		/*
-		 * Another number, or more of it; not with a lower mark than before,
-		 * if it was not released, or the registry promoted.
+		 * Another number, or more of it; not with a lower mark than before, if it
+		 * was not released.
 		 */
 		:: held(s) != OTHER || S[s].mark < END ->
 			mark = END;
@@ -684,9 +530,6 @@ inline remember(s, node_number, least, most)
 	S[s].cached_mark = most;
 	S[s].cached_now = true;
 	S[s].cached_holds = S[s].holds;
-#ifdef PROMOTION
-	S[s].standby_cached_holds = S[s].standby_holds;
-#endif
 	note(restarted[s] = false)
 }
 
@@ -784,8 +627,7 @@ proctype Run(byte me)
 #ifdef TIMED
 	:: atomic {
 		my.stage == idle && !my.answered && my.sent == 0 ->
-		my.sent = now;
-		my.sent_live = in_time(me)
+		my.sent = now
 	}
 #endif
 	:: atomic {
@@ -797,24 +639,12 @@ proctype Run(byte me)
 		if
 		:: my.to_node != NONE ->
 			my.answered = true;
-#ifdef RESTORE
-			my.seen = changes;
-			my.after = cut;
-			lost = lost || cut;
-			lost_claim = lost_claim || (cut && claimed);
-			lost_untold = lost_untold || cut;
-#endif
 #ifdef TIMED
 			my.to_deadline = my.sent + TTL;
-			my.sent = 0;
-			my.sent_live = false
+			my.sent = 0
 #endif
 		:: forget_answer(me)
 		fi
-#ifdef RESTORE
-		;
-		claimed = false
-#endif
 	}
 #ifdef LATE
 	:: atomic { my.stage == idle && !my.late -> my.late = true }
@@ -979,10 +809,8 @@ proctype Run(byte me)
 		my.at = idle
 	}
 
-#ifndef PROMOTION
 	/* a crash, or a shutdown */
 	:: atomic { restart(me) }
-#endif
 #ifdef REBOOT
 	:: atomic {
 		my.cached_node != NONE && my.cached_instance == me ->
@@ -997,64 +825,7 @@ proctype Run(byte me)
 	od
 }
 
-#ifdef PROMOTION
-inline no_standby()
-{
-	cut = false;
-	standby_instance = ELSEWHERE;
-	standby_floor = 0;
-	standby_mark = 0;
-	standby_expires = 0;
-#ifdef RESTORE
-	standby_witness_expires = 0;
-	lost = false;
-	lost_claim = false;
-	lost_untold = false;
-#endif
-	S[0].standby_holds = false;
-	S[1].standby_holds = false;
-	S[0].standby_cached_holds = false;
-	S[1].standby_cached_holds = false
-}
 
-/* The connection ends, though an answer may be under way. */
-inline ask_again(s)
-{
-	if
-	:: !S[s].answered -> forget_answer(s)
-	:: else
-	fi
-}
-#endif
-
-#ifdef RESTORE
-/*
- * What no design can exclude: that nobody who is asked knows of what was lost.
- * So of the servers whose leases run by the record that was restored, one at
- * least was answered after the last claim or renewal that it lacks.  When none
- * runs, nobody who has a live lease can say that nothing is lacking, and when
- * that one does not come back, the registry closes.
- */
-#ifdef UNTOLD
-#define assumed		true
-#elif defined(TOLD_WITHOUT_LEASE)
-#define assumed		(!lost || now >= cut_at + TTL || !lost_untold)
-#else
-#define assumed		(!lost || now >= cut_at + TTL || \
-	(!lost_untold && standby_witness_expires > now) || \
-	(!lost_claim && standby_expires > now))
-#endif
-
-#ifdef NO_WAIT
-#define may_open	proved
-#elif defined(RUN_OUT)
-#define may_open	(proved && (!row_pending || row_expires <= now) && witness_pending <= now)
-#elif defined(ROW_RUNS_OUT)
-#define may_open	(proved && (!row_pending || row_expires <= now) && witness_pending == 0)
-#else
-#define may_open	(proved && !row_pending && witness_pending == 0)
-#endif
-#endif
 
 #if defined(CLONE) || defined(TIMED)
 proctype World()
@@ -1068,9 +839,6 @@ proctype World()
 		S[1].cached_floor = S[0].cached_floor;
 		S[1].cached_mark = S[0].cached_mark;
 		S[1].cached_holds = S[0].cached_holds;
-#ifdef PROMOTION
-		S[1].standby_cached_holds = S[0].standby_cached_holds;
-#endif
 #ifdef TIMED
 		S[1].cached_deadline = S[0].cached_deadline;
 #endif
@@ -1096,91 +864,6 @@ proctype World()
 #endif
 	}
 #endif
-#ifdef PROMOTION
-	:: atomic {
-		!cut && !promoted ->
-		cut = true;
-		standby_instance = row_instance;
-		standby_floor = row_floor;
-		standby_mark = row_mark;
-		standby_expires = row_expires;
-#ifdef RESTORE
-		changes = 0;
-		cut_at = now;
-		S[0].seen = 0;
-		S[1].seen = 0;
-		witness_seen = 0;
-		standby_witness_expires = witness_expires;
-#endif
-		S[0].standby_holds = S[0].holds;
-		S[1].standby_holds = S[1].holds;
-		S[0].standby_cached_holds = S[0].cached_holds;
-		S[1].standby_cached_holds = S[1].cached_holds
-	}
-	:: atomic {
-#ifdef RESTORE
-		cut && assumed ->
-#else
-		cut ->
-#endif
-		row_instance = standby_instance;
-		row_floor = standby_floor;
-		row_mark = standby_mark;
-		row_expires = standby_expires;
-		S[0].holds = S[0].standby_holds;
-		S[1].holds = S[1].standby_holds;
-		S[0].cached_holds = S[0].standby_cached_holds;
-		S[1].cached_holds = S[1].standby_cached_holds;
-		closed_until = now + TTL;
-#ifdef RESTORE
-		changes = 0;
-		guarded = true;
-		row_pending = (row_expires > now);
-		witness_pending = (standby_witness_expires > now -> standby_witness_expires : 0);
-		witness_expires = 0;
-#ifdef NO_GUARD
-		guarded = false;
-		closed_until = 0;
-#endif
-#ifdef NO_PROOF
-		proved = true;
-#endif
-#endif
-		no_standby();
-		ask_again(0);
-		ask_again(1);
-		promoted = true
-	}
-#endif
-#ifdef RESTORE
-	/* the witness renews, and later what it knows is compared */
-	:: atomic {
-		!promoted ->
-		witness_expires = now + TTL;
-		witness_seen = changes;
-		witness_after = cut;
-		lost_untold = false
-	}
-	:: atomic {
-		promoted && (witness_seen > 0 || witness_after || witness_pending > 0) ->
-		if
-		:: knows_more(witness_seen, witness_after) -> close_again(witness_seen)
-		:: else -> witness_pending = 0
-		fi;
-		witness_seen = 0;
-		witness_after = false
-	}
-	/* a server that was answered last before the backup, with a live lease */
-	:: atomic { guarded && !proved && now < cut_at + TTL -> proved = true }
-	:: atomic {
-		guarded && may_open ->
-		guarded = false;
-		proved = false;
-		row_pending = false;
-		witness_pending = 0;
-		closed_until = 0
-	}
-#endif
 	od
 }
 #endif
@@ -1198,7 +881,7 @@ init
 		set_up(0);
 		set_up(1);
 #ifdef TIMED
-		select(watched : 1 .. TIMES + MARGIN);
+		select(watched : 1 .. TIMES);
 #endif
 		run Run(0);
 		run Run(1);
