@@ -529,7 +529,7 @@ check_segments(CheckState *state)
 	strlcpy(error, segments->error, sizeof(error));
 	LWLockRelease(segments->lock);
 	if (snowflake_registry[0] != '\0' && !segment_is_valid())
-		check_say(state, "error", "Sessions cannot draw numbers, as the registry has not answered for \"snowflake.lease_ttl\". %s",
+		check_say(state, "error", "Sessions cannot draw numbers, as the registry has not answered for \"snowflake.lease_ttl\", or its longest lease. %s",
 				  text_shown(utf8_to_server(error)));
 	else if (error[0] != '\0')
 		check_row(state, "warning", text_shown(utf8_to_server(error)));
