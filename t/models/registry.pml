@@ -68,7 +68,7 @@
  *
  *	- The old primary is down when the new one is first asked.
  *	- A server that has drawn segments which were lost, or registered, or with
- *	  CLOCKS issued with a lease that was lost, neither stops nor crashes before it
+ *	  AHEAD issued with a lease that was lost, neither stops nor crashes before it
  *	  has asked the registry, and does so before a closing is over, or a guard that
  *	  runs out.  -DISOLATED is without that.
  *	- A backend that finds the deadline not passed, draws before it passes.
@@ -701,7 +701,7 @@ inline restart(s)
 #else
 #define owes_tag(s)		false
 #endif
-#ifdef CLOCKS
+#if defined(CLOCKS) && AHEAD > 0
 #define owes_number(s)	(lost && (S[s].issued || registers(s)) && in_time(s) && !S[s].claimed)
 #elif defined(REGISTERED)
 #define owes_number(s)	(lost && registers(s) && in_time(s) && r.holder != s && !S[s].claimed)
