@@ -250,7 +250,7 @@ sub request
 	my @rows = query($is_committed ? "$statement; EXECUTE state" : "BEGIN; $statement; ROLLBACK");
 
 	return @rows if !$is_committed;
-	push @{ $w{states} }, { %{ state_of(@{ pop @rows }) }, tx => ++$w{tx}, at => $w{now}, place => place() };
+	push @{ $w{states} }, { %{ state_of(@{ pop @rows }) }, tx => ++$w{tx}, at => $w{now}, place => place(), connection => $w{connection} };
 	$_->{noticed} //= $w{tx} foreach @{ $w{losses} };
 	return @rows;
 }
@@ -683,7 +683,7 @@ sub attack
 	my $before = state();
 	my $clock = clock() + pick(0, 0, 0, 9 * SECOND, HOUR, -24 * HOUR);
 	my @tags = grep { chance(0.5) } qw(a b);
-	my @counts = (undef, 0, 1, 2, 60, 1000, 1e6, JUMP + $before->{changes}, 2 * JUMP, MOST);
+	my @counts = (undef, 0, 1, 2, 60, 1000, 1e6, min(JUMP + $before->{changes}, MOST), 2 * JUMP, MOST);
 	my $stranger = { name => 'a stranger' };
 
 	serve_segments({
@@ -703,6 +703,8 @@ sub attack
 	my %tag = %{ state()->{tags} };
 
 	found('a stranger takes a lease', $_->{text}) foreach grep { $_->{expires_at} >= clock() && $lease{ $_->{node} } ne $_->{text} } @{ $before->{leases} };
+	found('a stranger extends a closing', 'to', seconds(state()->{until}))
+	  if $before->{until} > clock() && $before->{until} < state()->{until} && $before->{connection} == $w{connection};
 	found('a stranger raises the count', $before->{changes}, state()->{changes}) if state()->{changes} > $before->{changes} + JUMP + 2;
 	found('a stranger uses up a tag', $_, $tag{$_}) foreach grep { $tag{$_} > $before->{tags}{$_} + 2000 * JUMP } keys %tag;
 	return;
@@ -936,8 +938,8 @@ sub happen
 	}
 	elsif ($what < 30)
 	{
-		elapse(pick(between(0, 5 * SECOND), between(0, 5 * SECOND), $w{ttl} / 4, $w{ttl}, $w{ttl} + between(0, SECOND), 2 * $w{ttl}));
-		elapse(30 * HOUR) if chance(0.01);
+		elapse($w{is_brisk} ? between(0, 5 * SECOND) : pick($w{ttl} / 4, $w{ttl}, $w{ttl} + between(0, SECOND), 2 * $w{ttl}));
+		elapse(30 * HOUR) if !$w{is_brisk} && chance(0.01);
 	}
 	elsif ($what < 33) { random_server(); }
 	elsif ($what < 43)
@@ -947,6 +949,10 @@ sub happen
 
 		lose(pick(qw(restart restart promotion promotion), ('dump') x !$w{is_sync}), $state, $w{members_off} ? pick(0, 0, HOUR, -HOUR, 20 * SECOND) : 0);
 		open_registry(undef) if !$w{has_lost} && chance(0.5);
+
+		# some are soon there, and a new one
+		ask($_, 'answered', @{ pick([], ['a']) }) foreach shuffle grep { chance(0.5) } map { ($_) x 3 } grep { !$_->{is_cut} } @up;
+		ask($_, 'answered', @{ pick([], ['a']) }) foreach grep { defined } random_server();
 	}
 	elsif ($what < 45)
 	{
@@ -978,7 +984,7 @@ foreach my $number ($seed .. $seed + $rounds - 1)
 {
 	srand $number;
 	begin(ttl => pick(10, 60, 600) * SECOND, longest => pick(HOUR, HOUR, 30 * SECOND), registers => pick(0, 0, 0.4), has_long => pick((0) x 4, 0.1),
-		map { $_->[0] => chance($_->[1]) } [ is_sync => 0.15 ], [ servers_off => 0.3 ], [ members_off => 0.2 ], [ has_strangers => 0.4 ]);
+		map { $_->[0] => chance($_->[1]) } [ is_sync => 0.15 ], [ is_brisk => 0.5 ], [ servers_off => 0.3 ], [ members_off => 0.2 ], [ has_strangers => 0.4 ]);
 	open_registry(1) if $w{is_sync};
 	random_server() foreach 0 .. rand 3;
 	happen() foreach 1 .. 20 + rand 40;
