@@ -831,6 +831,21 @@ is_sound('a stranger has raised the count twice, and that is lost', sub {
 	}
 });
 
+is_sound('a stranger has raised it, a number was registered, and that is lost', sub {
+	my ($s, $other) = map { new_server(number => $_) } 0, undef;
+	my $state = state();
+
+	attack('number', seen => JUMP, renewals => undef, number => undef, max_node => 3, mark => 0, clock => clock(), clock_offset => undef);
+	elapse(HOUR + SECOND);
+	ask($s, 'answered');
+	lose('promotion', $state);
+	foreach my $pause (3 * SECOND, HOUR, 0)
+	{
+		ask($_, 'answered') foreach $s, $other;
+		elapse($pause);
+	}
+});
+
 is_sound('a stranger goes on for centuries', sub {
 	my $s = new_server();
 
