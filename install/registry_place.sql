@@ -340,9 +340,10 @@ BEGIN
                  WHEN r.closed_until <= at
                  THEN at + @extschema@.snowflake_registry_longest(at, asked, true) END);
         r.guarded_until := '-infinity';
-        -- one more, so that all that have seen less notice
+        -- one more, so that all that have seen less notice; and no more than what may be
+        -- true, as what a stranger says may be lost in turn, after others have seen it
         IF seen > r.changes THEN
-            r.changes := least(seen, 9223372036854775806) + 1;
+            r.changes := least(seen, r.changes + 1000000) + 1;
         END IF;
     ELSIF r.guarded_until > at THEN
         r.is_proved := r.is_proved OR is_proof;
