@@ -216,6 +216,21 @@ SELECT told(ask(3, -998));
 SELECT guarded_until, is_proved FROM state;
 SELECT told(ask(2, -997));
 SELECT told(ask(3, -996));
+-- a proof does not outlive the next start: a claim that was made after it is lost
+SELECT anew();
+UPDATE world SET started = -1000;
+SELECT told(ask(1, -1000));
+UPDATE world SET started = -990;
+SELECT told(ask(1, -989, seen => 1, renewals => 1, held => 0, remaining => 50));
+SELECT guarded_until, is_proved FROM state;
+BEGIN;
+SELECT told(ask(2, -988));
+ROLLBACK;
+UPDATE world SET started = -980;
+SELECT told(ask(1, -979));
+SELECT told(ask(3, -978));
+SELECT guarded_until, is_proved FROM state;
+SELECT snowflake_registry_open(t(-970), '7000/00000001/5/6', t(-980), NULL);
 -- in a transaction that is rolled back nothing was noticed
 UPDATE world SET started = -995;
 BEGIN;

@@ -377,6 +377,17 @@ SELECT is_proved FROM state;
 SELECT ask(1, 3, 1);
 SELECT ask(2, 4, 1);
 SELECT ask(1, 4, 1);
+-- nor does a report prove anything whose server has not had its last two answers: what
+-- another was given since is lost
+SELECT anew();
+SELECT ask(1, 0, 1), ask(1, 4, is_lost => true), ask(1, 8, is_lost => true);
+SELECT copy();
+SELECT ask(2, 9, 1);
+SELECT set_back();
+UPDATE world SET started = 10;
+SELECT ask(1, 11);
+SELECT ask(3, 12, 1);
+SELECT is_proved FROM state;
 -- its row is gone: it was removed, or is lost
 SELECT anew();
 SELECT ask(1, 0);
