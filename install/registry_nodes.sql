@@ -389,7 +389,9 @@ BEGIN
                 is_ahead,
                 coalesce(ask.seen IS NOT NULL AND own.renewals - ask.renewals BETWEEN 0 AND 1
                     AND own.started_at <> r.started_at
-                    AND own.node = ask.held AND ask.remaining > interval '0', false));
+                    AND own.node = ask.held AND ask.remaining > interval '0'
+                    AND (own.expires_at < 'infinity'
+                         OR own.renewed_at + own.lease_ttl >= r.guarded_from), false));
             IF is_ahead THEN
                 -- once for each that is ahead, and not at all its requests; the mark that
                 -- it was granted is lost as well
@@ -421,8 +423,8 @@ BEGIN
             floor = CASE WHEN o.expires_at < at AND p.closed_until BETWEEN o.renewed_at AND at
                          THEN greatest(o.floor, @extschema@.snowflake_nodes_limit(p.closed_until))
                          ELSE o.floor END,
-            mark = greatest(o.mark, least(ask.mark,
-                                          @extschema@.snowflake_nodes_limit(at + ask.lease_ttl))),
+            mark = greatest(o.mark, CASE WHEN ask.number IS NOT NULL THEN ask.mark
+                ELSE least(ask.mark, @extschema@.snowflake_nodes_limit(at + ask.lease_ttl)) END),
             clock_offset = coalesce(ask.clock_offset, ask.clock - at),
             renewals = least(o.renewals, 9223372036854775806) + 1,
             max_node = ask.max_node,

@@ -216,7 +216,8 @@ BEGIN
     END IF;
     r := @extschema@.snowflake_registry_arrive(at, here, started, ask.hold, r);
     IF ask.hold > interval '0' THEN
-        r := @extschema@.snowflake_registry_compare(at, r, ask.reporter, ask.hold, NULL,
+        r := @extschema@.snowflake_registry_compare(at, r,
+            CASE WHEN ask.reports IS NOT NULL THEN ask.reporter END, ask.hold, NULL,
             due.told <> '{}' OR coalesce(ask.reports > coalesce(own.reports, -1), false),
             coalesce(own.started_at <> r.started_at AND own.reports - ask.reports BETWEEN 0 AND 1,
                      false));

@@ -522,6 +522,12 @@ UPDATE world SET started = 100001061;
 SELECT told(ask(3, 100001071, number => 2, seen => 3, renewals => 1, held => 2, remaining => 60));
 SELECT told(ask(4, 100001072, number => 3));
 SELECT guarded_until FROM state;
+-- nor does it prove anything then: what was lost came after it was heard
+UPDATE world SET started = 100009000;
+SELECT told(ask(3, 100009001, number => 2, seen => 4, renewals => 2, held => 2, remaining => 60));
+SELECT told(ask(5, 100009002));
+-- its mark is what it says, as nothing bounds it
+SELECT told(ask(3, 100009003, number => 2, held => 2, remaining => 60, ahead => 3600));
 
 --
 -- Nothing to a version that it does not know, and nothing in a home database

@@ -202,7 +202,12 @@ SELECT ask(1, 12, 1);
 -- the guard ends with the last of those that had numbers
 SELECT ask(2, 13, 1);
 SELECT guarded_until FROM state;
+-- but not with one that has forgotten what it was told
+BEGIN;
 SELECT ask(3, 14, 1, is_valid => false);
+SELECT * FROM state;
+ROLLBACK;
+SELECT ask(3, 14, 1);
 SELECT * FROM state;
 -- and it gives out segments
 SELECT ask(5, 15, 1);
@@ -264,7 +269,7 @@ UPDATE world SET started = -1000;
 SELECT ask(3, -999, 1);
 SELECT ask(2, -998, 1);
 SELECT ask(3, -997, 1);
-SELECT ask(1, -997, 1, is_valid => false);
+SELECT ask(1, -997, 1);
 -- in a transaction that is rolled back nothing was noticed
 UPDATE world SET started = -995;
 BEGIN;

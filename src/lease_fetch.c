@@ -160,7 +160,6 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	values[n++] = seen.renewals < 0 ? NULL : psprintf(INT64_FORMAT, seen.renewals);
 	values[n++] = is_first || registry.valid_until == 0 || link->sent_at >= registry.peers_at ?
 		"true" : "false";
-	Assert(n == REQUEST_PARAMS);
 	request->sql = request_sql;
 	request->nparams = REQUEST_PARAMS;
 }
@@ -273,9 +272,11 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 
 	/*
 	 * The registry may have given the number back because its lease was said
-	 * not to have run out.  If it has meanwhile, ask again, without that.
+	 * not to have run out.  If it has meanwhile, ask again, without that.  A
+	 * registration has no end, so that an answer may not be old.
 	 */
-	if (registry.valid_until != 0 && now >= registry.valid_until)
+	if (registry.valid_until == 0 ? lease_is_registration() && now - link->sent_at > LINK_ATTEMPT_MS * 1000 :
+		now >= registry.valid_until)
 		return;
 
 	if (!compare_with_seen(link, answer))

@@ -433,8 +433,7 @@ greet(RegistryLink *link)
 
 /*
  * What the registry lacks; false when it lacks nothing.  Its version need not
- * be this server's: what counts is the function and, in its answers, the version
- * of the protocol.
+ * be this server's: what counts is the function, and the protocol of its answers.
  * The hint names neither host nor role, as everybody may see it.
  */
 static bool

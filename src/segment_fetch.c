@@ -390,6 +390,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
+
 	/*
 	 * A registry that came to another place or was started again may have lost
 	 * its record of the last segments, and waits for reports of them.  If this
@@ -424,14 +425,16 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	}
 
 	/*
-	 * What a closed registry says is remembered only where it confirms numbers.
-	 * Else it gives nothing that could get lost, see compare_with_seen().
+	 * What a closed registry says is remembered only where it confirms numbers,
+	 * see compare_with_seen(); else what ran out shows nothing any more.
 	 */
 	if (place != NULL && confirms)
 	{
 		strlcpy(segments->place, place, sizeof(segments->place));
 		segments->reports = rows[0].reports;
 	}
+	else if ((uint64) steady >= until)
+		segments->reports = 0;
 	segments->error[0] = '\0';
 	LWLockRelease(segments->lock);
 

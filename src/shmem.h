@@ -292,9 +292,8 @@ typedef struct Lease
 	/*
 	 * The mark below which IDs may be issued with it, in microseconds since
 	 * 1970, PG_INT64_MAX when it is registered.  The limit of the server is
-	 * never above it.  Written by the mark
-	 * writer together with the number, raised by the services while nothing is
-	 * offered; read by anyone.
+	 * never above it.  Written by the mark writer together with the number,
+	 * raised by the services while nothing is offered; read by anyone.
 	 */
 	pg_atomic_uint64 mark_us;
 
