@@ -449,18 +449,20 @@ SELECT node, s(expires_at) AS expires, expires_at FROM snowflake_node_lease;
 -- its own, also years later, and as another instance
 SELECT told(ask(1, 100000000, number => 2));
 SELECT told(ask(1, 100000001, number => 2, machine => 5));
--- nobody else's, who is told whose it is, as the holder is told who asks
+-- nobody else's, who is told whose it is, as the holder is told who asks; tests may
+-- connect by TCP
+CREATE FUNCTION no_address(text) RETURNS text RETURN regexp_replace($1, ', from [^,]*,', '');
 SELECT told(ask(2, 100000002, number => 2));
 SELECT a.refusal_detail, a.refusal_hint FROM ask(2, 100000002, number => 2) AS a \gx
-SELECT warning FROM ask(1, 100000061.999999, number => 2, machine => 5);
-SELECT warning FROM ask(1, 100000062.000001, number => 2, machine => 5);
+SELECT no_address(warning) AS warning FROM ask(1, 100000061.999999, number => 2, machine => 5);
+SELECT no_address(warning) AS warning FROM ask(1, 100000062.000001, number => 2, machine => 5);
 SELECT told(ask(2, 100000063, number => 2, held => 2, remaining => 60));
 SELECT told(ask(3, 100000063, held => 2, remaining => 60));
 SELECT told(ask(4, 100000063)), told(ask(5, 100000063)), told(ask(6, 100000063));
 -- nor one that is leased, before it is free
 SELECT told(ask(2, 100000064, number => 1));
-SELECT warning FROM ask(4, 100000065);
-SELECT warning FROM ask(5, 100000065);
+SELECT no_address(warning) AS warning FROM ask(4, 100000065);
+SELECT no_address(warning) AS warning FROM ask(5, 100000065);
 SELECT told(ask(2, 100000200, number => 1));
 -- there is no such number
 SELECT told(ask(2, 100000200, number => 4)), (ask(2, 100000200, number => -1)).refusal_detail;
@@ -488,12 +490,12 @@ SELECT snowflake_nodes_release(t(100009001), 2, t(100008000)), snowflake_nodes_r
 SELECT s(mark) AS mark FROM snowflake_node_lease WHERE node = 2;
 ROLLBACK;
 -- two servers with one token take turns
-SELECT warning FROM ask(7, 100000303, number => 2);
-SELECT warning FROM ask(7, 100000304, number => 2, machine => 6);
-SELECT warning FROM ask(7, 100000305, number => 2, machine => 7);
-SELECT warning FROM ask(7, 100000306, number => 2, machine => 6);
-SELECT warning FROM ask(7, 100000307, number => 2, machine => 8);
-SELECT warning FROM ask(7, 100000400, number => 2, machine => 8);
+SELECT no_address(warning) AS warning FROM ask(7, 100000303, number => 2);
+SELECT no_address(warning) AS warning FROM ask(7, 100000304, number => 2, machine => 6);
+SELECT no_address(warning) AS warning FROM ask(7, 100000305, number => 2, machine => 7);
+SELECT no_address(warning) AS warning FROM ask(7, 100000306, number => 2, machine => 6);
+SELECT no_address(warning) AS warning FROM ask(7, 100000307, number => 2, machine => 8);
+SELECT no_address(warning) AS warning FROM ask(7, 100000400, number => 2, machine => 8);
 -- closed: it has its own still, and an unknown one only if it was registered
 UPDATE world SET place = '7000/00000002/5/6';
 SELECT told(ask(7, 100000401, number => 2, machine => 8, held => 2, remaining => 60));
