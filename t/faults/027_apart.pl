@@ -165,7 +165,7 @@ SQL
 
 sub drop_tables
 {
-	$home->query_safe('DROP EXTENSION IF EXISTS snowflake_segments CASCADE');
+	$home->query_safe('DROP EXTENSION IF EXISTS snowflake_registry CASCADE');
 	$home->query_safe("ALTER EXTENSION snowflake_home DROP TABLE $_; DROP TABLE $_ CASCADE")
 	  foreach our_tables();
 	is(join(' ', our_tables()), '', 'the tables are dropped');
