@@ -221,7 +221,7 @@ foreach my $copy ('off', 'on')
 		is(doctor($s2), 'ok|No publication or subscription has what this server keeps in its home database.',
 			'and what snowflake_check() says mends the others');
 		my ($dump) = run_command([ 'pg_dump', '-d', $s2->connstr('postgres') ]);
-		like($dump, qr/CREATE EXTENSION .*snowflake_segments/, 'a dump has the extension');
+		like($dump, qr/CREATE EXTENSION .*snowflake_registry/, 'a dump has the extension');
 		unlike($dump, qr/discard/, 'and no triggers, nor their function');
 		is(error_of($s2, "SELECT $_()")->{sqlstate}, '39P01', "$_() is a trigger's function")
 		  foreach 'snowflake_home.discard', 'snowflake_registry.snowflake_registry_discard';
