@@ -19,7 +19,10 @@ use SnowflakeTest;
 
 my $top = dirname(dirname(abs_path(__FILE__)));
 my ($old) = slurp_file("$top/snowflake.control") =~ /^default_version = '(.*)'/m;
-my ($subject) = slurp_file("$top/Makefile") =~ /^SUBJECTS = .*?(\w+)$/m;
+# the last file of each install script
+my %last = (snowflake_home => 'snowflake_home');
+@last{qw(snowflake snowflake_registry)} = slurp_file("$top/Makefile") =~ /^SUBJECTS = .*?(\w+)\nREGISTRY_SUBJECTS = .*?(\w+)$/m;
+$last{snowflake_registry} = "registry_$last{snowflake_registry}";
 my @extensions = map { basename($_, '.control') } sort glob "$top/*.control";
 
 # The first version after it that has no script
@@ -44,7 +47,7 @@ sub build_next
 		my $control = slurp_file("$source/$extension.control");
 
 		put_file("$source/$extension.control", $control =~ s/^(default_version = ).*/$1'$new'/mr);
-		my $script = $extension eq 'snowflake' ? $subject : $extension;
+		my $script = $last{$extension};
 
 		put_file("$source/install/$script.sql", slurp_file("$source/install/$script.sql") . $sql);
 		put_file("$source/install/$extension--$old--$new.sql", $sql);
@@ -83,8 +86,8 @@ sub versions { return $_[0]->safe_psql($_[1] // 'postgres', 'SELECT string_agg(e
 my $next = build_next();
 my ($registry, $registry_tree) = server('registry', 'snowflake.node_id = 9');
 $registry->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
-make_registry($registry, 'postgres');
-my $leasing = $LeaseTest::conf . "snowflake.max_wait = '1min'\nsnowflake.registry = '" . registry_conninfo($registry) . "'\n";
+make_registry($registry, 'numbers');
+my $leasing = $LeaseTest::conf . "snowflake.max_wait = '1min'\nsnowflake.registry = '" . registry_conninfo($registry, dbname => 'numbers') . "'\n";
 my ($stays) = server('stays', $leasing);
 my ($server, $tree) = server('server', $leasing);
 my %number = map { $_->name => wait_number($_) } $stays, $server;
@@ -109,7 +112,7 @@ sub renews
 	return;
 }
 
-$registry->safe_psql('postgres', "SELECT snowflake_segment_create('tag')");
+$stays->safe_psql('postgres', "SELECT snowflake_segment_create('tag')");
 $server->safe_psql('postgres', 'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO t DEFAULT VALUES');
 draws_with($_, 'both sides of this version') foreach $stays, $server;
 
@@ -135,8 +138,8 @@ draws_with($server, 'the next version, the registry of this one');
 
 # The registry next, while its server is of either version
 install_next($next, $registry_tree);
-$registry->safe_psql('postgres', "ALTER EXTENSION $_ UPDATE") foreach qw(snowflake snowflake_registry);
-is(versions($registry), "snowflake$new snowflake_registry$new", 'the registry of the next version');
+$registry->safe_psql('numbers', 'ALTER EXTENSION snowflake_registry UPDATE');
+is(versions($registry, 'numbers'), "snowflake_registry$new", 'the registry of the next version');
 foreach my $node ($stays, $server)
 {
 	renews($node, $node->name . ': the registry of the next version');
