@@ -116,9 +116,9 @@ $registry->start;
 $registry->safe_psql('postgres', 'CREATE EXTENSION snowflake_registry');
 ($pooler, $host) = start_pooler($registry, default_pool_size => 1,
 	$major > 1 || $minor >= 21 ? (max_prepared_statements => 0) : ());
-$node->append_conf('postgresql.conf', "snowflake.registry = 'host=$host port=" . $registry->port . " dbname=postgres'");
-$node->restart;
-$node->safe_psql('postgres', "SELECT snowflake_segment_create('tag'), snowflake_segment_nextval('tag')");
+$connstr = "host=$host port=" . $registry->port . ' dbname=postgres';
+$registry->safe_psql('postgres', 'PREPARE snowflake AS SELECT 1', connstr => $connstr);
+$node->append_conf('postgresql.conf', "snowflake.registry = '$connstr'");
 $node->restart;
 my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET snowflake.max_wait = '10s'; SELECT snowflake_segment_nextval('tag')");
 my $error = psql_error($stderr);
