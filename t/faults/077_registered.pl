@@ -227,7 +227,8 @@ sub test_twice
 		says($two, 'registry', qr/^ok\|This server is node 7, as registered/, "refused $time, and no longer");
 	}
 	set_proxy($two->{proxy}, 'hole');
-	$two->{node}->restart;
+	kill9_postmaster($two->{node}, all => 1);
+	start_node($two->{node});
 	flows($two, 'registered again, restarted while the registry is away');
 	check(6, $one, $two, $three);
 	return;
