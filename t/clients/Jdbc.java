@@ -70,11 +70,14 @@ public class Jdbc {
 
     // Many rows: the keys come in the order of the batch.
     static List<Long> batch(Connection conn, String what, int count) throws SQLException {
+        List<String> items = new ArrayList<>();
+        for (int n = 0; n < count; n++)
+            items.add(what + " " + n);
         OffsetDateTime since = now();
         List<Long> keys = new ArrayList<>();
-        try (PreparedStatement ps = conn.prepareStatement(INSERT, new String[] {"id"})) {
-            for (int n = 0; n < count; n++) {
-                ps.setString(1, what + " " + n);
+        try (PreparedStatement ps = conn.prepareStatement("INSERT INTO orders (item) VALUES (?)", new String[] {"id"})) {
+            for (String item : items) {
+                ps.setString(1, item);
                 ps.addBatch();
             }
             ps.executeBatch();
@@ -92,11 +95,8 @@ public class Jdbc {
             ps.setArray(1, conn.createArrayOf("bigint", keys.toArray()));
             try (ResultSet rs = ps.executeQuery()) {
                 rs.next();
-                String[] items = (String[]) rs.getArray(1).getArray();
-                boolean own = items.length == count;
-                for (int n = 0; own && n < count; n++)
-                    own = items[n].equals(what + " " + n);
-                check(what + ": each has the key of its own row", own, Arrays.toString(items));
+                List<String> found = Arrays.asList((String[]) rs.getArray(1).getArray());
+                check(what + ": each has the key of its own row", found.equals(items), found);
             }
         }
         return keys;
