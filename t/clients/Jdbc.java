@@ -35,6 +35,7 @@ public class Jdbc {
                 prepared(conn, began);
                 ranges(conn, began);
                 getters(conn);
+                metadata(conn);
             }
         }
         System.out.println("1.." + ran);
@@ -310,6 +311,28 @@ public class Jdbc {
                 state = e.getSQLState();
             }
             check("getInt() is an error, not another number", state.equals("22003"), state);
+        }
+    }
+
+    // The driver takes a default with "nextval(" for that of a sequence.
+    static void metadata(Connection conn) throws SQLException {
+        try (Statement st = conn.createStatement()) {
+            st.execute("CREATE TABLE other_orders (id bigint PRIMARY KEY DEFAULT snowflake_next())");
+        }
+        check("snowflake_nextval() is shown as bigserial and autoincrement",
+            columnOf(conn, "orders").equals("bigserial YES bigserial true"), columnOf(conn, "orders"));
+        check("snowflake_next() is shown as int8",
+            columnOf(conn, "other_orders").equals("int8 NO int8 false"), columnOf(conn, "other_orders"));
+    }
+
+    static String columnOf(Connection conn, String table) throws SQLException {
+        try (ResultSet rs = conn.getMetaData().getColumns(null, "public", table, "id");
+                Statement st = conn.createStatement();
+                ResultSet rows = st.executeQuery("SELECT id FROM " + table)) {
+            ResultSetMetaData row = rows.getMetaData();
+            rs.next();
+            return rs.getString("TYPE_NAME") + " " + rs.getString("IS_AUTOINCREMENT")
+                + " " + row.getColumnTypeName(1) + " " + row.isAutoIncrement(1);
         }
     }
 
