@@ -30,7 +30,7 @@ check("a key as a text", is.character(id) && grepl("^[0-9]{17,19}$", id), id)
 check("finds its row", dbGetQuery(con, "SELECT item FROM orders WHERE id = $1", list(id))$item == "tea")
 
 # Without the cast it is a double.
-dbGetQuery(con, "INSERT INTO orders (item) SELECT 'item ' || n FROM generate_series(1, 5) AS n RETURNING id") -> many
+many <- dbGetQuery(con, "INSERT INTO orders (item) SELECT 'item ' || n FROM generate_series(1, 5) AS n RETURNING id")
 check("a bigint is a double", is.double(many$id) && !is.integer64(many$id), many)
 ids <- dbGetQuery(con, "SELECT id::text FROM orders WHERE item LIKE 'item %' ORDER BY id")$id
 changed <- sum(sprintf("%.0f", many$id) != ids)
@@ -52,7 +52,7 @@ key <- as.character(rows$id[1])
 check("its text finds the row", dbGetQuery(con, "SELECT item FROM orders WHERE id = $1", list(key))$item == "tea")
 
 # dbWriteTable() without the key: the default draws it.
-dbWriteTable(con, "orders", data.frame(item = c("milk", "sugar")), append = TRUE, row.names = FALSE) -> written
+written <- dbWriteTable(con, "orders", data.frame(item = c("milk", "sugar")), append = TRUE, row.names = FALSE)
 ids <- dbGetQuery(con, "SELECT id::text FROM orders WHERE item IN ('milk', 'sugar')")$id
 check("dbWriteTable() without the key draws it", written && all(grepl("^[0-9]{17,19}$", ids)) && length(ids) == 2, ids)
 
