@@ -364,9 +364,10 @@ errdetail_decode(const Codec *codec, CodecResult result,
 	const char *character = pnstrdup(str + offset, char_len);
 	char		max[CODEC_MAX_LENGTH];
 
-	errhint("The digits of %s are \"%s\"%s. If the text is in another form, name that as the second argument: \"base32\", \"base58\" or \"base62\".",
-			codec->name, codec->digits, codec->ignore_case ?
-			", in either case; I and L are read as 1, and O as 0" : "");
+	errhint("%sName another form as the second argument: \"base32\", \"base58\" or \"base62\".",
+			result != CODEC_NOT_A_DIGIT ? "" :
+			psprintf("The digits are \"%s\"%s. ", codec->digits, codec->ignore_case ?
+					 ", in either case; I and L are read as 1, and O as 0" : ""));
 	switch (result)
 	{
 		case CODEC_NOT_A_DIGIT:
