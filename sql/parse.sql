@@ -112,6 +112,23 @@ CREATE TABLE parse_part PARTITION OF parse_parts FOR VALUES IN ('2021-02-23');
 INSERT INTO parse_parts SELECT id FROM parse_days WHERE day = '2021-02-23';
 SELECT count(*) FROM parse_part;
 SELECT state, message FROM error_of('INSERT INTO parse_parts SELECT max(id) FROM parse_days');
-DROP TABLE parse_days, parse_parts;
+-- of an expression the planner knows how many values there are only by statistics, as of an index
+CREATE FUNCTION parse_day(id bigint) RETURNS date IMMUTABLE PARALLEL SAFE
+RETURN (snowflake_timestamp(id, 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00+00') AT TIME ZONE 'UTC')::date;
+CREATE FUNCTION parse_groups() RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    plan json;
+BEGIN
+    EXECUTE 'EXPLAIN (FORMAT JSON) SELECT parse_day(id), count(*) FROM parse_ids GROUP BY 1' INTO plan;
+    RETURN plan->0->'Plan'->>'Plan Rows';
+END $$;
+CREATE TABLE parse_ids AS SELECT id FROM parse_days;
+ANALYZE parse_ids;
+SELECT parse_groups() > 400 AS many;
+CREATE STATISTICS parse_ids_day ON parse_day(id) FROM parse_ids;
+ANALYZE parse_ids;
+SELECT parse_groups();
+DROP TABLE parse_days, parse_parts, parse_ids;
+DROP FUNCTION parse_groups, parse_day;
 -- that of the server's layout is not
 SELECT state, message FROM error_of('CREATE TABLE parse_days (id bigint, ts timestamptz GENERATED ALWAYS AS (snowflake_timestamp(id)) STORED)');
