@@ -44,12 +44,17 @@ check("snowflake_in() finds the rows", nrow(rows) == 6, nrow(rows))
 check("integer64 is exact", is.integer64(rows$id) && all(as.character(rows$id) == c(id, ids)), rows$id)
 
 # As a parameter it is a text again.
-error <- tryCatch(
-  suppressWarnings(capture.output(found <- dbGetQuery(con, "SELECT item FROM orders WHERE id = $1", list(rows$id[1])))),
-  error = conditionMessage)
+found <- tryCatch(
+  suppressWarnings(dbGetQuery(con, "SELECT item FROM orders WHERE id = $1", list(rows$id[1]))), error = function(e) NULL)
 check("an integer64 as a parameter finds nothing", is.null(found) || nrow(found) == 0, found)
 key <- as.character(rows$id[1])
 check("its text finds the row", dbGetQuery(con, "SELECT item FROM orders WHERE id = $1", list(key))$item == "tea")
+
+# As a double it may be the key of another row.
+first <- dbGetQuery(con, "INSERT INTO orders VALUES ((snowflake_nextval() / 128 + 1) * 128, 'first') RETURNING id::text")$id
+second <- dbGetQuery(con, "INSERT INTO orders VALUES ($1::bigint + 1, 'second') RETURNING id", list(first))$id
+found <- dbGetQuery(con, "SELECT item FROM orders WHERE id = $1", list(second))$item
+check("a double finds another row", identical(found, "first"), found)
 
 # dbWriteTable() without the key: the default draws it.
 written <- dbWriteTable(con, "orders", data.frame(item = c("milk", "sugar")), append = TRUE, row.names = FALSE)
