@@ -1,0 +1,9 @@
+class ConvertVisits < ActiveRecord::Migration[6.1]
+  def up
+    execute "SELECT snowflake_convert('visits', 'id', dry_run => false)"
+  end
+
+  def down
+    execute "SELECT snowflake_convert('visits', 'id', dry_run => false, target => 'bigserial')"
+  end
+end
