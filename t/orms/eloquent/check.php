@@ -24,7 +24,7 @@ say("create()", is_id($order->id) && Order::find($order->id)->item === "tea");
 say("insertGetId()", is_id(DB::table("orders")->insertGetId(["item" => "tea"])));
 Order::insert([["item" => "a"], ["item" => "b"]]);
 say("insert()", is_id(...Order::orderBy("id")->pluck("id")));
-say("drawnIn()", Order::drawnIn(now("UTC")->subMinute()->toIso8601String(), now("UTC")->addMinute()->toIso8601String())->count());
+say("drawnIn()", Order::drawnIn(now()->subMinute(), now()->addMinute())->count());
 
 DB::statement("INSERT INTO visits DEFAULT VALUES");
 DB::insert("INSERT INTO orders (item) VALUES ('tea')");

@@ -11,6 +11,6 @@ class Order extends Model
 
     public function scopeDrawnIn($query, $from, $to)
     {
-        return $query->whereRaw("snowflake_in(id, ?, ?)", [$from, $to]);
+        return $query->whereRaw("snowflake_in(id, ?, ?)", [$from->toIso8601String(), $to->toIso8601String()]);
     }
 }
