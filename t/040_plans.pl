@@ -454,6 +454,31 @@ like(conditions("SELECT * FROM event WHERE snowflake_in(id, tstzrange(snowflake_
 like(conditions("SELECT * FROM event WHERE id >= snowflake_compose('$from', 0, 0, 0)"),
 	qr/id >= '$lo'::bigint/, 'so is an ID that is put together');
 
+# A view with the time, as docs/beside.md has it, with an index on it and without
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION time_of(id bigint) RETURNS timestamptz IMMUTABLE PARALLEL SAFE
+RETURN snowflake_timestamp(id, 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00+00');
+CREATE VIEW timed AS SELECT *, time_of(id) AS created_at FROM event;
+SQL
+foreach my $indexed (0, 1)
+{
+	$node->safe_psql('postgres', 'CREATE INDEX event_time ON event (time_of(id)); ANALYZE event') if $indexed;
+	foreach my $query (
+		[ "WHERE created_at BETWEEN '$from' AND '$to'", 'event_time' ],
+		[ "WHERE created_at >= now() - interval '1 hour'", 'event_time' ],
+		[ 'ORDER BY created_at DESC LIMIT 10', 'event_time' ],
+		[ "WHERE snowflake_in(id, '$from', '$to')", 'event_pkey', 'event_pkey' ],
+		[ 'ORDER BY id DESC LIMIT 10', 'event_pkey', 'event_pkey' ],
+		[ "WHERE created_at::date = '$from'" ])
+	{
+		my ($condition, $with, $without) = @$query;
+		my @index = map { $_->{'Index Name'} // () } nodes(plans_of([ "SELECT * FROM timed $condition" ], 'COSTS OFF'));
+
+		is("@index", ($indexed ? $with : $without) // '', "of a view, $indexed indexes on the time: $condition");
+	}
+}
+$node->safe_psql('postgres', 'DROP INDEX event_time');
+
 # What would outlive the settings may not depend on them.
 like(error_of("CREATE INDEX ON event (tenant) WHERE snowflake_in(id, $known)")->{message},
 	qr/functions in index predicate must be marked IMMUTABLE/, 'no index predicate');
