@@ -78,9 +78,13 @@ members() {
 		WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname = 'snowflake'"
 }
 
-# make_extension [SCHEMA]: as the role that owns the database
+# make_extension [SCHEMA]: as the role that owns the database.  Another schema than
+# public comes last in the search_path of new sessions.
 make_extension() {
-	[ $# -eq 0 ] || sql "CREATE SCHEMA IF NOT EXISTS $1"
+	if [ $# -gt 0 ]; then
+		sql "CREATE SCHEMA $1"
+		sql "ALTER DATABASE $PGDATABASE SET search_path = public, $1"
+	fi
 	sql "CREATE EXTENSION snowflake ${1:+SCHEMA $1}"
 	extension_schema=${1:-public}
 	made=$(members)
@@ -93,6 +97,26 @@ whole() {
 
 	ids=$(sql "SELECT $extension_schema.snowflake_nextval() > 0" 2>&1) || true
 	is "$1: the extension is whole" "$(members 2>&1) $ids" "$made t"
+}
+
+# An order of 2020, with a key that no double holds
+old=100000000000000001
+old_order() { sql "INSERT INTO orders (id, item) VALUES ($old, 'old')"; }
+
+# works NAME COMMAND ...: a program that inserts an order with two lines and leaves
+# their keys to the server, reads them back, and finds the orders of the last
+# minute.  It prints all keys as it has them.
+works() {
+	check "$1: a program inserts and reads" "${@:2}"
+	is "$1: it has the keys as they are, and the period" "$output" \
+		"$(sql "SELECT format(E'order %s\nlines %s\nperiod %s', o.id, string_agg(l.id::text, ' ' ORDER BY l.id), o.id)
+			FROM orders o JOIN lines l ON l.order_id = o.id GROUP BY o.id ORDER BY o.id DESC LIMIT 1")"
+}
+
+# emptied NAME COMMAND ...: a program that truncates the tables, as suites of tests do
+emptied() {
+	check "$1: a program truncates its tables" "${@:2}"
+	is "$1: they are empty" "$(sql 'SELECT count(*) FROM (SELECT id FROM orders UNION ALL SELECT id FROM lines) r')" 0
 }
 
 # page_shows SECTION FILE ...: what code docs/orms.md has in that section stands
