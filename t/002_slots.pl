@@ -212,6 +212,21 @@ $_->quit foreach @sessions;
 wait_for_backends(0, 'and give it back');
 
 #
+# A slot whose numbers are used up begins the next time unit with the first, so
+# that none is skipped at full speed.
+#
+$node->append_conf('postgresql.conf', <<'CONF');
+snowflake.layout = 'time:41 node:5 worker:0 sequence:4'
+snowflake.sequence_start = random
+CONF
+forget_mark($node);
+$node->restart;
+is($node->safe_psql('postgres', <<'SQL'), 't', 'at full speed time units are used up');
+SELECT count(*) FILTER (WHERE ids = 16) > 200
+FROM (SELECT count(*) AS ids FROM snowflake_nextval(256 * 16) AS id GROUP BY id >> 9) AS u
+SQL
+
+#
 # A backend that is killed takes the server's shared memory along: all slots
 # are free, the words begin anew at the durable mark, drawing goes on above.
 #
