@@ -26,7 +26,8 @@ CREATE TYPE snowflake_catalog.convert_member AS (rel oid, att smallint, name nam
 
 -- The table and those below it; its name and that of the column, for statements.  The
 -- source: none, identity, sequence (nextval), pgedge (snowflake.nextval), snowflake
--- (snowflake_nextval), or other.  Is it to be a sequence, and does any member change?
+-- (snowflake_nextval or snowflake_next), or other.  Is it to be a sequence, and does any
+-- member change?
 CREATE TYPE snowflake_catalog.convert_column AS (rel oid, att smallint, name name, type oid,
     tree oid[], tab text, label text, source text, expression text, seq oid, back boolean,
     widen boolean, members snowflake_catalog.convert_member[]);
@@ -208,7 +209,8 @@ BEGIN
             'pg_class'::regclass) AND s.relkind = 'S'
           AND call ~ '^(snowflake\.)?nextval\(''.*''::regclass\)$');
     t.source := CASE WHEN r.attidentity <> '' THEN 'identity' WHEN call IS NULL THEN 'none'
-        WHEN call = '@extschema@.snowflake_nextval()' THEN 'snowflake'
+        WHEN call IN ('@extschema@.snowflake_nextval()', '@extschema@.snowflake_next()')
+            THEN 'snowflake'
         WHEN call ~ '^nextval\(' AND t.seq IS NOT NULL THEN 'sequence'
         WHEN call ~ '^snowflake\.nextval\(' AND EXISTS (SELECT FROM pg_depend d
             JOIN pg_proc p ON p.oid = d.refobjid

@@ -22,6 +22,12 @@ $do$;
 COMMENT ON FUNCTION snowflake_nextval() IS
 'draw a snowflake ID: unique, and above every ID that the same process drew before';
 
+CREATE FUNCTION snowflake_next()
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_next'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_next() IS
+'the same as snowflake_nextval(), for tools that take a default with "nextval(" for a sequence';
+
 --
 -- What is not for people: tables, and functions that others are made of.  In a
 -- schema of the extension's own, so that tools that look at an application's
@@ -54,6 +60,7 @@ COMMENT ON FUNCTION snowflake_copy_support(internal) IS
 'planner support: lets COPY write rows in groups where it leaves out the key';
 
 ALTER FUNCTION snowflake_nextval() SUPPORT snowflake_copy_support;
+ALTER FUNCTION snowflake_next() SUPPORT snowflake_copy_support;
 
 -- Only the support function can make its argument.  The server asks for the
 -- right to execute it when COPY begins, so everybody has it.
@@ -63,10 +70,10 @@ LANGUAGE C STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS
 'what COPY calls in place of snowflake_nextval(); cannot be called by name';
 
-CREATE FUNCTION snowflake_nextval(count integer)
+CREATE FUNCTION snowflake_nextval(count bigint)
 RETURNS SETOF bigint AS 'MODULE_PATHNAME', 'snowflake_nextval_count'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_nextval(integer) IS
+COMMENT ON FUNCTION snowflake_nextval(bigint) IS
 'draw a number of snowflake IDs, in ascending order';
 
 -- what it returns is known only to the backend itself, like currval()
@@ -86,11 +93,11 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_settings_support(internal) IS
 'planner support: evaluate calls with constant arguments when planned';
 
-CREATE FUNCTION snowflake_compose(ts timestamptz, node integer, worker integer, sequence integer)
+CREATE FUNCTION snowflake_compose(ts timestamptz, node bigint, worker bigint, sequence bigint)
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_compose'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
-COMMENT ON FUNCTION snowflake_compose(timestamptz, integer, integer, integer) IS
+COMMENT ON FUNCTION snowflake_compose(timestamptz, bigint, bigint, bigint) IS
 'put a snowflake ID together from its fields, the inverse of snowflake_parse';
 
 CREATE FUNCTION snowflake_id(ts timestamptz, discriminator bigint)

@@ -217,17 +217,17 @@ COMMENT ON FUNCTION snowflake_key_parse(text) IS
 
 -- IMMUTABLE: they depend on no setting, and on no format
 CREATE FUNCTION snowflake_route(
-    route bigint, db_count integer, tables_per_db integer, OUT database integer,
+    route bigint, db_count bigint, tables_per_db bigint, OUT database integer,
     OUT "table" integer)
 AS 'MODULE_PATHNAME', 'snowflake_route_number'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_route(bigint, integer, integer) IS
+COMMENT ON FUNCTION snowflake_route(bigint, bigint, bigint) IS
 'the shard of a number: its table, counted over all databases, and the database that has it';
 
 CREATE FUNCTION snowflake_route(
-    route text, db_count integer, tables_per_db integer, method text DEFAULT 'codes',
+    route text, db_count bigint, tables_per_db bigint, method text DEFAULT 'codes',
     OUT database integer, OUT "table" integer)
 AS 'MODULE_PATHNAME', 'snowflake_route_text'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_route(text, integer, integer, text) IS
+COMMENT ON FUNCTION snowflake_route(text, bigint, bigint, text) IS
 'the shard of a text, by a hash of its characters; of digits, that of the number that they are';

@@ -644,7 +644,8 @@ BEGIN
         WHERE k.partstrat = 'r' AND k.partnatts = 1 AND o.opcfamily = 1976
             AND o.opcintype = 'bigint'::regtype
             AND pg_get_expr(coalesce(d.adbin, y.typdefaultbin), 0)
-                = '@extschema@.snowflake_nextval()'::regprocedure::text
+                IN ('@extschema@.snowflake_nextval()'::regprocedure::text,
+                    '@extschema@.snowflake_next()'::regprocedure::text)
             AND NOT EXISTS (    -- which would give it the IDs of some time only
                 SELECT FROM pg_partition_ancestors(c.oid) AS p JOIN pg_partitioned_table u
                 ON u.partrelid = p.relid WHERE u.partstrat = 'r' AND p.relid <> c.oid)

@@ -9,37 +9,44 @@ LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_segment_nextval(text) IS
 'draw the next number of a segment tag: short, dense, and unique over all servers of the registry';
 
-CREATE FUNCTION snowflake_segment_nextval(tag text, count integer)
+CREATE FUNCTION snowflake_segment_next(tag text)
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_segment_nextval'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_segment_next(text) IS
+'the same as snowflake_segment_nextval(tag), for tools that take "nextval(" for a sequence';
+
+CREATE FUNCTION snowflake_segment_nextval(tag text, count bigint)
 RETURNS SETOF bigint AS 'MODULE_PATHNAME', 'snowflake_segment_nextval_count'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_segment_nextval(text, integer) IS
+COMMENT ON FUNCTION snowflake_segment_nextval(text, bigint) IS
 'draw some numbers of a segment tag, in ascending order';
 
 -- as with a sequence, whose numbers may come to an end
 REVOKE ALL ON FUNCTION snowflake_segment_nextval(text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION snowflake_segment_nextval(text, integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segment_next(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segment_nextval(text, bigint) FROM PUBLIC;
 
 -- not undone by a rollback, and known to all servers of the registry
 CREATE FUNCTION snowflake_segment_create(
-    tag text, start bigint DEFAULT 1, step integer DEFAULT 10, delta integer DEFAULT 1,
-    remainder integer DEFAULT 0, max_value bigint DEFAULT 9223372036854775807,
+    tag text, start bigint DEFAULT 1, step bigint DEFAULT 10, delta bigint DEFAULT 1,
+    remainder bigint DEFAULT 0, max_value bigint DEFAULT 9223372036854775807,
     description text DEFAULT NULL)
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_create'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint,
+COMMENT ON FUNCTION snowflake_segment_create(text, bigint, bigint, bigint, bigint, bigint,
     text) IS
 'create a segment tag, whose numbers snowflake_segment_nextval() draws';
-REVOKE ALL ON FUNCTION snowflake_segment_create(text, bigint, integer, integer, integer, bigint,
+REVOKE ALL ON FUNCTION snowflake_segment_create(text, bigint, bigint, bigint, bigint, bigint,
     text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segment_alter(
-    tag text, step integer DEFAULT NULL, max_value bigint DEFAULT NULL,
+    tag text, step bigint DEFAULT NULL, max_value bigint DEFAULT NULL,
     description text DEFAULT NULL, start bigint DEFAULT NULL)
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_alter'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_segment_alter(text, integer, bigint, text, bigint) IS
+COMMENT ON FUNCTION snowflake_segment_alter(text, bigint, bigint, text, bigint) IS
 'change a segment tag, or where its next segment begins; a null argument changes nothing';
-REVOKE ALL ON FUNCTION snowflake_segment_alter(text, integer, bigint, text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segment_alter(text, bigint, bigint, text, bigint) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segment_drop(tag text, forget boolean DEFAULT false)
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_drop'

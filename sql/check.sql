@@ -47,6 +47,14 @@ SET ROLE regress_snowflake_user;
 SELECT count(*) FROM snowflake_check();
 RESET ROLE;
 
+-- who may draw under one name only
+GRANT EXECUTE ON FUNCTION snowflake_nextval() TO regress_snowflake_user;
+REVOKE EXECUTE ON FUNCTION snowflake_next() FROM PUBLIC;
+SELECT status, detail FROM snowflake_check() WHERE "check" = 'extension' OFFSET 1;
+GRANT EXECUTE ON FUNCTION snowflake_next() TO PUBLIC, regress_snowflake_user;
+SELECT count(*) FROM snowflake_check() WHERE "check" = 'extension';
+REVOKE EXECUTE ON FUNCTION snowflake_nextval(), snowflake_next() FROM regress_snowflake_user;
+
 --
 -- Tables
 --
@@ -61,7 +69,7 @@ CREATE SERVER regress_nowhere FOREIGN DATA WRAPPER regress_nothing;
 CREATE TABLE "My table" (
     gone int,
     "Id" int DEFAULT snowflake_nextval(),
-    two smallint DEFAULT snowflake_nextval(),
+    two smallint DEFAULT snowflake_next(),
     domain small DEFAULT snowflake_nextval(),
     computed int DEFAULT snowflake_nextval() % 100,
     other int DEFAULT 1
@@ -83,7 +91,7 @@ DROP TABLE "My table", small_parts;
 DROP DOMAIN small;
 
 -- IDs: past ones of this node are as they should be
-CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_next());
 CREATE FUNCTION id_of(node int, ts timestamptz DEFAULT '2021-02-23 00:00+00', sequence int DEFAULT 0)
 RETURNS bigint LANGUAGE sql AS 'SELECT snowflake_compose(ts, node, 0, sequence)';
 INSERT INTO t SELECT id_of(24, sequence => i) FROM generate_series(1, 300) i;
@@ -277,7 +285,7 @@ SELECT * FROM found;
 DROP TABLE parts;
 CREATE FUNCTION found_of(parts interval[]) RETURNS SETOF found LANGUAGE plpgsql AS $$
 BEGIN
-    CREATE TABLE parts (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+    CREATE TABLE parts (id bigint DEFAULT snowflake_next()) PARTITION BY RANGE (id);
     FOR i IN 1 .. cardinality(parts) - 1 BY 2 LOOP
         PERFORM part('part' || i, now() + parts[i], now() + parts[i + 1]);
     END LOOP;

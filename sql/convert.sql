@@ -75,7 +75,7 @@ CREATE TABLE c.pgedge (id bigint DEFAULT snowflake.nextval('c.pgedge_id_seq'), t
 ALTER SEQUENCE c.pgedge_id_seq OWNED BY c.pgedge.id;
 CREATE TABLE c.pgedge_int (id int DEFAULT snowflake.nextval('c.free'), t text);
 CREATE TABLE c.snowflake (id bigint DEFAULT snowflake_nextval(), t text);
-CREATE TABLE c.snowflake_int (id int DEFAULT snowflake_nextval(), t text);
+CREATE TABLE c.snowflake_int (id int DEFAULT snowflake_next(), t text);
 
 -- a dry run changes nothing, locks nothing, and works in READ ONLY
 SELECT c.state() AS state \gset

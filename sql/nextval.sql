@@ -33,7 +33,20 @@ SELECT count(*) FROM snowflake_nextval(0);
 SELECT count(*) FROM snowflake_nextval(NULL);
 SELECT * FROM error_of('SELECT snowflake_nextval(-1)') \gx
 SELECT * FROM error_of('SELECT snowflake_nextval(-2147483648)') \gx
-SELECT state, message FROM error_of('SELECT snowflake_nextval(2147483648)') \gx
+SELECT * FROM error_of('SELECT snowflake_nextval(-9223372036854775808)') \gx
+SELECT count(*) FROM (SELECT snowflake_nextval(9223372036854775807) LIMIT 2) s;
+SELECT state, message FROM error_of('SELECT snowflake_nextval(9223372036854775808)') \gx
+-- numbers of any type, and a parameter without one
+SELECT count(*) FROM snowflake_nextval(2::smallint) a, snowflake_nextval((SELECT count(*) FROM (VALUES (1), (2)) v)) b;
+PREPARE of_no_type AS SELECT count(*) FROM snowflake_nextval($1);
+SELECT parameter_types FROM pg_prepared_statements WHERE name = 'of_no_type';
+EXECUTE of_no_type(3);
+DEALLOCATE of_no_type;
+
+-- the other name
+SELECT snowflake_nextval() AS first, snowflake_next() AS second \gset
+SELECT :first < :second AS ascends, snowflake_currval() = :second AS current,
+       snowflake_next() - snowflake_nextval() < 0 AS goes_on;
 
 -- 0 and NULL draw nothing
 SELECT snowflake_currval() AS last_id \gset

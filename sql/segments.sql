@@ -80,14 +80,14 @@ SELECT next_last - next_first + 1 AS numbers, fetches FROM pg_stat_snowflake_seg
 SELECT snowflake_segment_create('batch', step => 10);
 SELECT n, ordinality FROM snowflake_segment_nextval('batch', 3) WITH ORDINALITY AS s (n);
 SELECT count(*), count(DISTINCT n), min(n), max(n) FROM snowflake_segment_nextval('batch', 40) AS n;
-SELECT count(*) FROM snowflake_segment_nextval('batch', 0);
+SELECT count(*) FROM snowflake_segment_nextval('batch', 0::bigint);
 SELECT count(*) FROM snowflake_segment_nextval('batch', NULL);
 SELECT count(*) FROM snowflake_segment_nextval(NULL, 5);
 SELECT snowflake_segment_nextval(NULL) IS NULL AS is_null;
 SELECT snowflake_segment_nextval('batch');
 SELECT * FROM error_of($$SELECT snowflake_segment_nextval('batch', -1)$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_nextval('batch', -2147483648)$$) \gx
-SELECT state FROM error_of($$SELECT snowflake_segment_nextval('batch', 2147483648)$$);
+SELECT state FROM error_of($$SELECT snowflake_segment_nextval('batch', 9223372036854775808)$$);
 SELECT * FROM error_of($$SELECT snowflake_segment_nextval('Batch', 3)$$) \gx
 -- many, read bit by bit
 SELECT count(*), count(DISTINCT n), min(n), max(n) FROM (SELECT snowflake_segment_nextval('batch', 100000) AS n) s;
@@ -169,7 +169,7 @@ FROM unnest(ARRAY[
      error_of('SELECT snowflake_segment_create(' || arguments || ')') e
 ORDER BY n \gx
 SELECT arguments, state
-FROM unnest(ARRAY['start => 9223372036854775808', 'step => 2147483648', 'delta => 2147483648', 'remainder => 2147483648',
+FROM unnest(ARRAY['start => 9223372036854775808', 'step => 2147483648', 'delta => 4294967297', 'remainder => 4294967296', 'step => 9223372036854775808',
                   'max_value => 9223372036854775808', 'start => ''x''', 'step => 1.5', 'step => ''infinity''']) AS arguments,
      error_of('SELECT snowflake_segment_create(''wrong'', ' || arguments || ')') e;
 SELECT state FROM error_of($$SELECT snowflake_segment_nextval('wrong')$$);
@@ -362,22 +362,23 @@ SET ROLE regress_snowflake_user;
 SELECT count(*) > 0 AS seen FROM pg_stat_snowflake_segments;
 SELECT * FROM error_of($$SELECT snowflake_segment_nextval('row')$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_nextval('row', 2)$$) \gx
+SELECT message FROM error_of($$SELECT snowflake_segment_next('row')$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_create('mine')$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_alter('row', step => 5)$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_segment_drop('row')$$) \gx
 RESET ROLE;
 -- who is granted it need have nothing else
 GRANT EXECUTE ON FUNCTION snowflake_segment_create, snowflake_segment_alter, snowflake_segment_drop,
-    snowflake_segment_nextval(text), snowflake_segment_nextval(text, integer) TO regress_snowflake_user;
+    snowflake_segment_nextval(text), snowflake_segment_next(text), snowflake_segment_nextval(text, bigint) TO regress_snowflake_user;
 SET ROLE regress_snowflake_user;
 SELECT snowflake_segment_create('mine', description => $$'); DROP TABLE snowflake_registry.snowflake_segment_tag; --$$);
 SELECT snowflake_segment_alter('mine', step => 5);
-SELECT snowflake_segment_nextval('mine');
+SELECT snowflake_segment_nextval('mine'), snowflake_segment_next('mine');
 SELECT count(*) FROM snowflake_segment_nextval('mine', 2);
 SELECT snowflake_segment_drop('mine');
 RESET ROLE;
 REVOKE ALL ON FUNCTION snowflake_segment_create, snowflake_segment_alter, snowflake_segment_drop,
-    snowflake_segment_nextval(text), snowflake_segment_nextval(text, integer) FROM regress_snowflake_user;
+    snowflake_segment_nextval(text), snowflake_segment_next(text), snowflake_segment_nextval(text, bigint) FROM regress_snowflake_user;
 DROP ROLE regress_snowflake_user;
 -- whoever may dump the database can dump it
 \c :home

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * args.h
- *		Arguments of SQL-callable functions that are not STRICT.
+ *		Arguments of SQL-callable functions.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +17,20 @@ require_not_null(FunctionCallInfo fcinfo, int argno, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s must not be null", name)));
+}
+
+/* How many a set is to have. */
+static inline uint64
+getarg_set_size(FunctionCallInfo fcinfo, int argno)
+{
+	int64		count = PG_GETARG_INT64(argno);
+
+	if (count < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("count must not be negative"),
+				 errdetail("The number asked for is " INT64_FORMAT ".", count)));
+	return (uint64) count;
 }
 
 #endif							/* SNOWFLAKE_ARGS_H */

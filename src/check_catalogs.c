@@ -31,6 +31,7 @@ check_own_extension(CheckState *state)
 {
 	int			nestlevel = check_begin();
 	char	   *version;
+	char	   *roles;
 
 	if (check_query("SELECT extversion FROM pg_extension WHERE extname = 'snowflake'") == 0)
 		check_row(state, "warning", "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
@@ -43,6 +44,18 @@ check_own_extension(CheckState *state)
 		else
 			check_row(state, "ok", "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
 	}
+
+	/* two names for the same: who has only one of them was forgotten */
+	check_query(psprintf("SELECT string_agg(CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE pg_get_userbyid(grantee)::text END, ', ')"
+						 " FROM (SELECT x.grantee"
+						 "  FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x"
+						 "  WHERE p.pronamespace = %u AND p.pronargs = 0 AND p.proname IN ('snowflake_nextval', 'snowflake_next')"
+						 "  GROUP BY 1 HAVING count(DISTINCT p.proname) = 1 ORDER BY 1) u",
+						 state->schema));
+	roles = check_value(0, 1);
+	if (roles != NULL)
+		check_say(state, "warning", "Only one of snowflake_nextval() and snowflake_next(), which draw the same IDs, may be executed by: %s. GRANT or REVOKE both.",
+				  roles);
 	check_end(nestlevel);
 }
 

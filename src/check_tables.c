@@ -155,8 +155,15 @@ join(List *names)
  * The columns
  */
 
+static Oid
+drawing_function(CheckState *state, char *name)
+{
+	return LookupFuncName(list_make2(makeString(get_namespace_name(state->schema)),
+									 makeString(name)), 0, NULL, true);
+}
+
 /*
- * Find them: the defaults that depend on the function, of columns or of their
+ * Find them: the defaults that depend on a function that draws, of columns or of their
  * domains.  Those that come from a parent's are found by way of the parent.
  * Returns the number of columns.
  *
@@ -167,28 +174,24 @@ join(List *names)
 static int
 find_columns(CheckState *state, Findings *findings, Column **columns)
 {
-	List	   *names = list_make2(makeString(get_namespace_name(state->schema)),
-								   makeString(pstrdup("snowflake_nextval")));
-	Oid			function = LookupFuncName(names, 0, NULL, true);
+	Oid			nextval = drawing_function(state, "snowflake_nextval");
+	Oid			next = drawing_function(state, "snowflake_next");
 	Holder	   *holders;
 	int			ncolumns = 0;
 	int			n;
-
-	if (!OidIsValid(function))
-		return 0;
 
 	n = (int) check_query(psprintf(
 								 "WITH RECURSIVE drawing AS MATERIALIZED ("
 								 "  SELECT a.attrelid, a.attname, a.atttypid, d.adbin"
 								 "  FROM pg_depend p JOIN pg_attrdef d ON d.oid = p.objid"
 								 "  JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum"
-								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = %u"
+								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid IN (%u, %u)"
 								 "  AND p.classid = 'pg_attrdef'::regclass"
 								 "  UNION ALL"
 								 "  SELECT a.attrelid, a.attname, a.atttypid, t.typdefaultbin"
 								 "  FROM pg_depend p JOIN pg_type t ON t.oid = p.objid"
 								 "  JOIN pg_attribute a ON a.atttypid = t.oid"
-								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = %u"
+								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid IN (%u, %u)"
 								 "  AND p.classid = 'pg_type'::regclass AND NOT a.attisdropped AND NOT a.atthasdef"
 								 "), root AS ("
 								 "  SELECT d.attrelid AS root, d.attname, d.atttypid, d.adbin::text, c.relkind, c.relname, n.nspname FROM drawing d"
@@ -220,7 +223,7 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 								 "  AND i.indkey[0] = a.attnum AND o.opcfamily = %u"
 								 "  ORDER BY i.indexrelid LIMIT 1) x ON true"
 								 " ORDER BY t.nspname, t.relname, t.attname, n.nspname, c.relname",
-								 function, function, citus_condition("c.oid"), INTEGER_BTREE_FAM_OID));
+								 nextval, next, nextval, next, citus_condition("c.oid"), INTEGER_BTREE_FAM_OID));
 	if (n == 0)
 		return 0;
 
@@ -245,7 +248,8 @@ find_columns(CheckState *state, Findings *findings, Column **columns)
 			column->name = psprintf("%s.%s", table, quote_identifier(attname));
 			column->relkind = check_value(i, 4)[0];
 			column->type = check_value_oid(i, 5);
-			column->computed = call == NULL || call->funcid != function;
+			column->computed = call == NULL ||
+				(call->funcid != nextval && call->funcid != next);
 			column->holders = holder;	/* and those that follow */
 		}
 		column->nholders++;

@@ -55,6 +55,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "args.h"
 #include "backfill.h"
 #include "clock.h"
 #include "compat.h"
@@ -67,7 +68,7 @@ PG_FUNCTION_INFO_V1(snowflake_next);
 PG_FUNCTION_INFO_V1(snowflake_nextval_count);
 PG_FUNCTION_INFO_V1(snowflake_current);
 
-/* snowflake_nextval(); another extension has a C function of that name */
+/* snowflake_nextval(), and snowflake_next(); another extension has a C function of the first name */
 Datum
 snowflake_next(PG_FUNCTION_ARGS)
 {
@@ -101,18 +102,12 @@ snowflake_nextval_count(PG_FUNCTION_ARGS)
 
 	if (SRF_IS_FIRSTCALL())
 	{
-		int32		count = PG_GETARG_INT32(0);
-
-		if (count < 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("count must not be negative"),
-					 errdetail("The number asked for is %d.", count)));
+		uint64		count = getarg_set_size(fcinfo, 0);
 
 		funcctx = SRF_FIRSTCALL_INIT();
 		batch = MemoryContextAllocZero(funcctx->multi_call_memory_ctx, sizeof(Batch));
-		batch->wanted = (uint64) count;
-		batch->at_once = (uint64) count;
+		batch->wanted = count;
+		batch->at_once = count;
 		batch->step = generator_step();
 		funcctx->user_fctx = batch;
 	}
@@ -221,7 +216,7 @@ stable_call(Oid nextval)
 								 COERCE_EXPLICIT_CALL);
 }
 
-/* Planner support for snowflake_nextval(). */
+/* Planner support for snowflake_nextval() and snowflake_next(). */
 Datum
 snowflake_copy_support(PG_FUNCTION_ARGS)
 {
@@ -270,12 +265,12 @@ PG_FUNCTION_INFO_V1(snowflake_backfill);
 static uint64
 getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
 {
-	int32		number = PG_GETARG_INT32(argno);
+	int64		number = PG_GETARG_INT64(argno);
 
 	if (number < 0 || (uint64) number > snowflake_layout.max[field])
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("%s %d is out of range",
+				 errmsg("%s " INT64_FORMAT " is out of range",
 						layout_field_name(field), number),
 				 errdetail("The layout \"%s\" has numbers from 0 to " UINT64_FORMAT " there.",
 						   snowflake_layout_text,

@@ -87,18 +87,18 @@ route_text(const char *str, int len, int64 tables, bool by_hash)
 	return table;
 }
 
-static int32
+static int64
 getarg_count(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	int32		count;
+	int64		count;
 
 	require_not_null(fcinfo, argno, name);
-	count = PG_GETARG_INT32(argno);
-	if (count < 1)
+	count = PG_GETARG_INT64(argno);
+	if (count < 1 || count > PG_INT32_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("%s %d is out of range", name, count),
-				 errdetail("It must be 1 or more.")));
+				 errmsg("%s " INT64_FORMAT " is out of range", name, count),
+				 errdetail("It must be from 1 to %d.", PG_INT32_MAX)));
 	return count;
 }
 
@@ -106,7 +106,7 @@ getarg_count(FunctionCallInfo fcinfo, int argno, const char *name)
 static int64
 getarg_tables(FunctionCallInfo fcinfo)
 {
-	int64		tables = (int64) getarg_count(fcinfo, 1, "db_count") *
+	int64		tables = getarg_count(fcinfo, 1, "db_count") *
 		getarg_count(fcinfo, 2, "tables_per_db");
 
 	if (tables > PG_INT32_MAX)
@@ -135,7 +135,7 @@ static Datum
 make_route(FunctionCallInfo fcinfo, int64 table)
 {
 	Datum		values[] = {
-		Int32GetDatum((int32) (table / PG_GETARG_INT32(2))),
+		Int32GetDatum((int32) (table / PG_GETARG_INT64(2))),
 		Int32GetDatum((int32) table)
 	};
 

@@ -42,7 +42,7 @@ PG_FUNCTION_INFO_V1(snowflake_segment_drop);
  */
 #define SEGMENT_BATCH	100
 
-/* snowflake_segment_nextval(tag) */
+/* snowflake_segment_nextval(tag), snowflake_segment_next(tag) */
 Datum
 snowflake_segment_nextval(PG_FUNCTION_ARGS)
 {
@@ -80,20 +80,14 @@ snowflake_segment_nextval_count(PG_FUNCTION_ARGS)
 
 	if (SRF_IS_FIRSTCALL())
 	{
-		int32		count = PG_GETARG_INT32(1);
+		uint64		count = getarg_set_size(fcinfo, 1);
 		MemoryContext caller;
-
-		if (count < 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("count must not be negative"),
-					 errdetail("The number asked for is %d.", count)));
 
 		funcctx = SRF_FIRSTCALL_INIT();
 		caller = MemoryContextSwitchTo(funcctx->multi_call_memory_ctx);
 		set = palloc0(sizeof(SegmentSet));
 		set->tag = PG_GETARG_TEXT_P_COPY(0);
-		set->wanted = (uint64) count;
+		set->wanted = count;
 		funcctx->user_fctx = set;
 		MemoryContextSwitchTo(caller);
 	}
@@ -364,13 +358,13 @@ check_start(int64 start)
 }
 
 static void
-check_step(int32 step)
+check_step(int64 step)
 {
-	if (step < 1)
+	if (step < 1 || step > PG_INT32_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("step %d is out of range", step),
-				 errdetail("A segment has to span at least one number.")));
+				 errmsg("step " INT64_FORMAT " is out of range", step),
+				 errdetail("A segment spans from 1 to %d numbers.", PG_INT32_MAX)));
 }
 
 static void
@@ -413,39 +407,45 @@ snowflake_segment_create(PG_FUNCTION_ARGS)
 {
 	static const char *const names[] = {"tag", "start", "step", "delta", "remainder", "max_value"};
 	SegmentOptions options = {0};
+	int64		step;
+	int64		delta;
+	int64		remainder;
 
 	for (int i = 0; i < (int) lengthof(names); i++)
 		require_not_null(fcinfo, i, names[i]);
 	PreventCommandIfReadOnly("snowflake_segment_create()");
 
 	options.start = PG_GETARG_INT64(1);
-	options.step = PG_GETARG_INT32(2);
-	options.delta = PG_GETARG_INT32(3);
-	options.remainder = PG_GETARG_INT32(4);
+	step = PG_GETARG_INT64(2);
+	delta = PG_GETARG_INT64(3);
+	remainder = PG_GETARG_INT64(4);
 	options.max_value = PG_GETARG_INT64(5);
 	getarg_description(fcinfo, 6, &options);
 
 	check_start(options.start);
-	check_step(options.step);
+	check_step(step);
 	check_max_value(options.max_value);
-	if (options.delta < 1 || options.delta > options.step)
+	if (delta < 1 || delta > step)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("delta %d is out of range", options.delta),
-				 errdetail("It must be from 1 to step, %d, so that each segment has a number.",
-						   options.step)));
-	if (options.remainder < 0 || options.remainder >= options.delta)
+				 errmsg("delta " INT64_FORMAT " is out of range", delta),
+				 errdetail("It must be from 1 to step, " INT64_FORMAT ", so that each segment has a number.",
+						   step)));
+	if (remainder < 0 || remainder >= delta)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("remainder %d is out of range", options.remainder),
-				 errdetail("The remainder of a division by delta is from 0 to %d.",
-						   options.delta - 1)));
+				 errmsg("remainder " INT64_FORMAT " is out of range", remainder),
+				 errdetail("The remainder of a division by delta is from 0 to " INT64_FORMAT ".",
+						   delta - 1)));
 	if (options.start > options.max_value)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("start " INT64_FORMAT " is above max_value " INT64_FORMAT,
 						options.start, options.max_value)));
 
+	options.step = (int32) step;
+	options.delta = (int32) delta;
+	options.remainder = (int32) remainder;
 	run_command(fcinfo, SEGMENT_CREATE, &options);
 	PG_RETURN_VOID();
 }
@@ -463,7 +463,10 @@ snowflake_segment_alter(PG_FUNCTION_ARGS)
 	options.has_max_value = !PG_ARGISNULL(2);
 	options.has_start = !PG_ARGISNULL(4);
 	if (options.has_step)
-		check_step(options.step = PG_GETARG_INT32(1));
+	{
+		check_step(PG_GETARG_INT64(1));
+		options.step = (int32) PG_GETARG_INT64(1);
+	}
 	if (options.has_max_value)
 		check_max_value(options.max_value = PG_GETARG_INT64(2));
 	getarg_description(fcinfo, 3, &options);

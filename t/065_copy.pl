@@ -57,7 +57,7 @@ DO \$\$ BEGIN
 END \$\$;
 SELECT pg_logical_emit_message(true, '', '');
 SELECT count(*) FILTER (WHERE record_type LIKE 'MULTI_INSERT%'), count(*) FILTER (WHERE record_type LIKE 'INSERT%'),
-       coalesce(pg_stat_get_function_calls('snowflake_copy_nextval'::regproc), 0), coalesce(pg_stat_get_function_calls('snowflake_nextval()'::regprocedure), 0)
+       coalesce(pg_stat_get_function_calls('snowflake_copy_nextval'::regproc), 0), coalesce(pg_stat_get_function_calls('snowflake_nextval()'::regprocedure), 0) + coalesce(pg_stat_get_function_calls('snowflake_next()'::regprocedure), 0)
 FROM pg_get_wal_records_info('$before', pg_current_wal_flush_lsn())
 WHERE resource_manager IN ('Heap', 'Heap2') AND block_ref ~ 'rel \\d+/\\d+/\\d{5,}'
 SQL
@@ -96,6 +96,9 @@ sub copies
 # What COPY can do
 #
 copies('text', 'groups');
+sql('ALTER TABLE plain ALTER id SET DEFAULT snowflake_next()');
+copies('the other name', 'groups');
+sql('ALTER TABLE plain ALTER id SET DEFAULT snowflake_nextval()');
 copies('CSV', 'groups', copy => "COPY plain (n) FROM '$file.txt' (FORMAT csv)");
 copies('binary', 'groups', copy => "COPY plain (n) FROM '$file.binary' (FORMAT binary)");
 copies('freeze', 'groups', before => 'BEGIN; TRUNCATE plain;', copy => "COPY plain (n) FROM '$file.txt' (FREEZE); COMMIT");
