@@ -13,7 +13,14 @@ const known = (result) => {
 };
 
 class Client extends pg.Client {
+  constructor(...args) {
+    super(...args);
+    this.on('error', () => {});
+  }
+
   query(...args) {
+    // The shadow database, while its last session is still there
+    if (/^DROP DATABASE/.test(args[0])) args[0] += ' WITH (FORCE)';
     const done = args.at(-1);
     if (typeof done !== 'function') return super.query(...args).then(known);
     return super.query(...args.slice(0, -1), (error, result) => done(error, known(result)));
