@@ -26,7 +26,8 @@ CREATE TYPE snowflake_catalog.convert_member AS (rel oid, att smallint, name nam
 
 -- The table and those below it; its name and that of the column, for statements.  The
 -- source: none, identity, sequence (nextval), pgedge (snowflake.nextval), snowflake
--- (snowflake_nextval, snowflake_next), or other.  Is it to be a sequence, and does any member change?
+-- (snowflake_nextval or snowflake_next), or other.  Is it to be a sequence, and does any
+-- member change?
 CREATE TYPE snowflake_catalog.convert_column AS (rel oid, att smallint, name name, type oid,
     tree oid[], tab text, label text, source text, expression text, seq oid, back boolean,
     widen boolean, members snowflake_catalog.convert_member[]);
