@@ -235,7 +235,7 @@ foreach my $block (@blocks)
 		grep {
 			my $indent = ' ' x $_;
 			index("\n$text", join '', "\n", map { $_ eq '' ? "\n" : "$indent$_\n" } @lines) >= 0
-		} 0 .. 12
+		} 0 .. 16
 	} values %content;
 
 	cmp_ok($found, '>', 0, "docs/kubernetes.md:$block->{line}: stands in a file");
