@@ -197,7 +197,7 @@ chmod 0755, "$bin/docker-entrypoint.sh";
 
 	foreach my $pod (0, 31)
 	{
-		local $ENV{HOSTNAME} = "$set->{metadata}{name}-$pod";
+		local $ENV{HOSTNAME} = "eu-$set->{metadata}{name}-$pod";
 		my ($out, $err) = run_command($container->{command});
 
 		is_deeply([ split /\n/, $out ], [
