@@ -135,6 +135,28 @@ BEGIN READ ONLY;
 SELECT snowflake_nextval() > :lost AS drawn;
 COMMIT;
 
+-- an order and its items drawn in turn, each order in a time unit of its own: id % n
+-- is even (with "continue" all orders would be in one class), and the unit has most
+-- of its numbers left
+CREATE TEMP TABLE first_drawn (items integer, id bigint);
+DO $$
+BEGIN
+    FOR items IN 1 .. 3 BY 2 LOOP
+        FOR i IN 1 .. 400 LOOP
+            WHILE clock_timestamp() < snowflake_timestamp(snowflake_currval()) + '1 ms' LOOP
+            END LOOP;
+            INSERT INTO first_drawn VALUES (items, snowflake_nextval());
+            PERFORM snowflake_nextval() FROM generate_series(1, items);
+        END LOOP;
+    END LOOP;
+END
+$$;
+SELECT items, count(*) AS classes, min(orders) > 200 / (items + 1) AND max(orders) < 600 / (items + 1) AS even
+FROM (SELECT items, id % (items + 1), count(*) AS orders FROM first_drawn GROUP BY 1, 2) AS c
+GROUP BY items ORDER BY items;
+SELECT count(DISTINCT sequence) > 400 AS spread, max(sequence) < 1024 AS room_left
+FROM first_drawn, snowflake_parse(id);
+
 -- DISCARD: what another user of a pooled connection must not see
 SELECT snowflake_nextval() AS last_id \gset
 DISCARD PLANS;

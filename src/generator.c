@@ -350,11 +350,16 @@ latest_unit(TimestampTz now)
 
 /*
  * The sequence number that a slot begins a new time unit with.
+ *
+ * "random" spreads what is drawn in transactions of the same count, too, which
+ * "continue" would put on the same few shards.  Its range leaves the unit most
+ * of its numbers, and where the unit before was used up none is skipped: so
+ * both never cost a busy session anything.
  */
 static uint64
 first_sequence(uint64 word)
 {
-	uint64		max = SEQUENCE_MASK;
+	uint64		max = Max(SEQUENCE_MASK / 4, Min(SEQUENCE_MASK, 63));
 
 	switch ((SequenceStart) snowflake_sequence_start)
 	{
@@ -363,9 +368,11 @@ first_sequence(uint64 word)
 		case SEQUENCE_START_CONTINUE:
 			if (word >> SEQUENCE_BITS >= pg_atomic_read_u64(&shared->mark.floor_unit))
 				return (word + 1) & SEQUENCE_MASK;
-			break;				/* a new slot has no last one: anywhere */
+			break;				/* a new slot has no last one */
 		case SEQUENCE_START_RANDOM:
-			if (snowflake_sequence_start_max != SEQUENCE_START_MAX_ALL)
+			if (word + 1 == my.first_word)
+				return 0;
+			if (snowflake_sequence_start_max != SEQUENCE_START_MAX_AUTO)
 				max = (uint64) snowflake_sequence_start_max;
 			break;
 	}

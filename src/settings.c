@@ -46,8 +46,8 @@ const char *snowflake_layout_text;
 int			snowflake_clock = CLOCK_MODE_SYSTEM;
 int			snowflake_max_drift;
 int			snowflake_max_wait;
-int			snowflake_sequence_start = SEQUENCE_START_CONTINUE;
-int			snowflake_sequence_start_max = SEQUENCE_START_MAX_ALL;
+int			snowflake_sequence_start = SEQUENCE_START_RANDOM;
+int			snowflake_sequence_start_max = SEQUENCE_START_MAX_AUTO;
 char	   *snowflake_database;
 int			snowflake_reserve_window;
 char	   *snowflake_registry;
@@ -424,12 +424,12 @@ define_drawing(GucContext fixed)
 
 	DefineCustomEnumVariable("snowflake.sequence_start",
 							 "First sequence number of a new time unit.", NULL,
-							 &snowflake_sequence_start, SEQUENCE_START_CONTINUE, sequence_start_options,
+							 &snowflake_sequence_start, SEQUENCE_START_RANDOM, sequence_start_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.sequence_start_max",
-							"Largest first sequence number with sequence_start = random; -1 means the largest of the layout.", NULL,
-							&snowflake_sequence_start_max, SEQUENCE_START_MAX_ALL, SEQUENCE_START_MAX_ALL, INT_MAX,
+							"Largest first sequence number with sequence_start = random; -1 means a quarter of the layout's numbers, or 64 if that is more.", NULL,
+							&snowflake_sequence_start_max, SEQUENCE_START_MAX_AUTO, SEQUENCE_START_MAX_AUTO, INT_MAX,
 							PGC_SIGHUP, 0, check_sequence_start_max, NULL, NULL);
 }
 

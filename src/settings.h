@@ -39,7 +39,7 @@ typedef enum SkewAction
 
 #define NODE_ID_UNSET			(-1)
 #define CLOCK_SKEW_ANY			(-1)	/* no matter how much */
-#define SEQUENCE_START_MAX_ALL	(-1)	/* the whole sequence field */
+#define SEQUENCE_START_MAX_AUTO	(-1)	/* by the sequence field */
 
 extern int	snowflake_node_id;	/* NODE_ID_UNSET, or within the node field */
 extern TimestampTz snowflake_epoch;
@@ -50,7 +50,7 @@ extern int	snowflake_clock;	/* a ClockMode */
 extern int	snowflake_max_drift;	/* ms */
 extern int	snowflake_max_wait; /* ms */
 extern int	snowflake_sequence_start;	/* a SequenceStart */
-extern int	snowflake_sequence_start_max;	/* SEQUENCE_START_MAX_ALL, or a
+extern int	snowflake_sequence_start_max;	/* SEQUENCE_START_MAX_AUTO, or a
 											 * sequence number */
 extern char *snowflake_database;
 extern int	snowflake_reserve_window;	/* ms */

@@ -212,6 +212,26 @@ $_->quit foreach @sessions;
 wait_for_backends(0, 'and give it back');
 
 #
+# With few sequence numbers a slot begins time units with any of them.  Where it
+# has used up one, it begins the next with the first: none is skipped at full
+# speed.
+#
+$node->append_conf('postgresql.conf', <<'CONF');
+snowflake.layout = 'time:41 node:5 worker:0 sequence:4'
+snowflake.sequence_start = random
+CONF
+forget_mark($node);
+$node->restart;
+is($node->safe_psql('postgres', <<'SQL'), 16, 'slowly drawn IDs have all sequence numbers');
+SELECT count(DISTINCT id & 15)
+FROM (SELECT snowflake_nextval() AS id, pg_sleep(0.001) FROM generate_series(1, 400) OFFSET 0) AS d
+SQL
+is($node->safe_psql('postgres', <<'SQL'), 't', 'at full speed time units are used up');
+SELECT count(*) FILTER (WHERE ids = 16) > 200
+FROM (SELECT count(*) AS ids FROM snowflake_nextval(256 * 16) AS id GROUP BY id >> 9) AS u
+SQL
+
+#
 # A backend that is killed takes the server's shared memory along: all slots
 # are free, the words begin anew at the durable mark, drawing goes on above.
 #

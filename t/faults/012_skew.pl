@@ -27,21 +27,24 @@ CONF
 # 7, so that what is measured is what the sequence number adds.
 $node->safe_psql('postgres', <<'SQL');
 CREATE UNLOGGED TABLE drawn (id bigint);
-CREATE PROCEDURE draw(count int) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE draw(count int, items int DEFAULT 0) LANGUAGE plpgsql AS $$
 BEGIN
     FOR i IN 1 .. count LOOP
         PERFORM pg_sleep((1 + floor(random() * 15)) / 1000);
         INSERT INTO drawn VALUES (snowflake_nextval());
+        PERFORM snowflake_nextval() FROM generate_series(1, items);
     END LOOP;
 END
 $$;
 SQL
 
-# Draw so many IDs with these settings, in several sessions.
+# Draw so many IDs with these settings, in several sessions; after each so many
+# items, whose IDs are not kept.
 sub draw
 {
 	my ($count, %settings) = @_;
 	my $what = join ', ', map { "$_ = $settings{$_}" } sort keys %settings;
+	my $items = delete $settings{items} // 0;
 
 	foreach my $name (sort keys %settings)
 	{
@@ -58,7 +61,7 @@ sub draw
 	}
 
 	my @psqls =
-	  map { start_sql($node, "CALL draw($count / $sessions)") } 1 .. $sessions;
+	  map { start_sql($node, "CALL draw($count / $sessions, $items)") } 1 .. $sessions;
 	is(join('', map { (finish_sql($_))[1] } @psqls),
 		'', "$what: IDs are drawn");
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM drawn'), $count, "$what: all are there");
@@ -122,6 +125,7 @@ sub check_even
 # together draw a multiple of the largest n.
 check_even(draw($sessions * 1024, sequence_start => 'continue'));
 check_even(leave_first(draw($sessions * 1024, sequence_start => 'random')));
+check_even(leave_first(draw($sessions * 1024, sequence_start => 'random', items => 3)));
 
 # A smaller range of first numbers, as Leaf has: all of it is used, no more.
 {

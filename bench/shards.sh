@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Show how evenly id % n deals rows out: an order and its items, drawn in turn in
+# one transaction, by each kind of snowflake.sequence_start and by chance.  On a
+# throwaway server.  Prints a table and writes it to bench/out/shards.md.
+#
+#   bench/shards.sh [--quick] [--only SESSIONS] [--rows N]
+#
+#   --only 1|8    only with so many sessions; may be repeated
+#   --rows N      orders of each kind (default 100000), about 4500 a second
+#   --quick       a smoke run of a minute: its figures mean little
+#
+# PG_MAJOR=17 bench/shards.sh takes that server version.  Takes half an hour.  The
+# exit status says whether it could measure, not what came out.
+
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+report=$bench/out/shards.md
+
+own_option() { false; }
+read_options '1 8' 1000 "$@"
+if [ -n "$quick" ]; then
+	rows=${rows:-5000} counts='1 3'
+else
+	rows=${rows:-100000} counts='0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15'
+fi
+
+find_major
+install_packages gcc libc6-dev make "postgresql-$pg_major" "postgresql-server-dev-$pg_major"
+
+finish() {
+	set +e
+	stop_server immediate
+	rm -rf "$work"
+}
+make_bench_tree
+start_bench_server
+sql -f "$bench/setup.sql" -f "$bench/shards.sql"
+
+for start in continue random; do
+	sql -c "ALTER SYSTEM SET snowflake.sequence_start = $start" -c 'SELECT pg_reload_conf()' >/dev/null
+	until [ "$(sql -c 'SHOW snowflake.sequence_start')" = "$start" ]; do sleep 0.1; done
+	for sessions in "${sections[@]}"; do
+		say "# $start, sessions: $sessions"
+		for items in $counts; do
+			sql -c 'TRUNCATE orders, items'
+			run_pgbench "$sessions" $((rows / sessions)) -R 4500 <<<"SELECT put_order($items)"
+			sql -c "CALL note_evenness('$start', $sessions, $items)"
+		done
+	done
+done
+
+{
+	say "# How evenly id % n deals rows out"
+	say
+	run_conditions
+	say "- $rows orders of each kind; n of 2 to 64; how far the fullest of n classes is above its share, at the worst n, in percent"
+	say
+	sql_table -c 'TABLE evenness_report'
+} >"$bench/out/shards.tmp"
+mv "$bench/out/shards.tmp" "$report"
+cat "$report"
