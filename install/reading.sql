@@ -32,6 +32,21 @@ SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_timestamp(bigint) IS
 'the time in a snowflake ID: the start of the time unit in which it was drawn';
 
+-- Its snapshot is older than the horizon, so rows would be missing.
+CREATE FUNCTION snowflake_horizon_support(internal)
+RETURNS internal AS 'MODULE_PATHNAME', 'snowflake_horizon_support'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_horizon_support(internal) IS
+'planner support: refuses snowflake_horizon() in a statement that reads a table';
+
+CREATE FUNCTION snowflake_horizon()
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_horizon'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED
+SUPPORT snowflake_horizon_support;
+COMMENT ON FUNCTION snowflake_horizon() IS
+'every row of this database whose ID is below, and was drawn by this server in the transaction '
+'that inserted it, is seen by statements that begin after this one; not in the same statement';
+
 -- IMMUTABLE: text forms depend on no setting
 CREATE FUNCTION snowflake_encode(id bigint, base text DEFAULT 'base32')
 RETURNS text AS 'MODULE_PATHNAME', 'snowflake_encode'

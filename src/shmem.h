@@ -81,7 +81,35 @@ typedef struct BackendEntry
 	pg_atomic_uint64 drawn;
 	pg_atomic_uint64 counted;
 	pg_atomic_uint32 drawn_from;
+
+	/*
+	 * The transaction of this backend that has drawn IDs, by its local
+	 * number, and the time unit of the first; see open_draws.c.  Written by
+	 * the backend alone, with no lock, the time unit first; read by anyone,
+	 * the number first.
+	 */
+	pg_atomic_uint32 noted_lxid;
+	pg_atomic_uint64 noted_unit;
+
+	/*
+	 * The same of its parallel workers.  Written by them under
+	 * SharedState.lock.
+	 */
+	pg_atomic_uint64 workers_unit;
+	pg_atomic_uint32 workers_lxid;
 } BackendEntry;
+
+/*
+ * The time unit of the first ID of a transaction that is prepared, or
+ * PG_UINT64_MAX if it has drawn none.  The transaction ID stays when it has
+ * ended, until another one takes the place by compare-and-swap; who did writes
+ * the time unit, and then its own ID.  Read by anyone, the ID first.
+ */
+typedef struct PreparedNote
+{
+	pg_atomic_uint32 xid;
+	pg_atomic_uint64 unit;
+} PreparedNote;
 
 /* Each alone on its cache line, since each is written by another CPU. */
 typedef union SlotPadded
@@ -747,9 +775,11 @@ typedef struct SharedState
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
 	int			nsegments;		/* entries, one for each tag possible */
+	int			nprepared;		/* notes, one for each prepared transaction */
 	SlotPadded *slots;
 	BackendEntryPadded *backends;
 	SegmentPadded *segment_entries;
+	PreparedNote *prepared;
 
 	/*
 	 * The timeline on which this data directory was that of a primary when
