@@ -68,6 +68,7 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 				 errdetail("This transaction reads by a snapshot that is older than the horizon, so rows below it can be missing."),
 				 errhint(TWO_STATEMENTS)));
 
+	shared->horizon_is_used = true;
 	unit = generator_horizon();
 	if (open_draws_oldest(MyDatabaseId, unit, &oldest))
 		unit = oldest.unit;

@@ -797,6 +797,11 @@ typedef struct SharedState
 	char		pad_latest[PG_CACHE_LINE_SIZE];
 	pg_atomic_uint64 latest_unit;
 
+	/*
+	 * Has snowflake_horizon() been called?  Set by anyone, with no lock.
+	 */
+	bool		horizon_is_used;
+
 	/* With no lock, see there.  On cache lines that hold nothing else. */
 	char		pad[PG_CACHE_LINE_SIZE];
 	Stats		stats;

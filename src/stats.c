@@ -25,6 +25,7 @@
 #include "clock.h"
 #include "lease.h"
 #include "mark.h"
+#include "open_draws.h"
 #include "segment.h"
 #include "settings.h"
 #include "shmem.h"
@@ -283,6 +284,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	int			node = lease_node();
 	TimestampTz lease_ends;
 	StatsSnapshot *snapshot;
+	OpenDraw	oldest;
 	TimestampTz clock_ts;
 	TimestampTz wall;
 
@@ -327,6 +329,8 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	set(&row, "drift", interval_datum(drift_us(clock_ts, wall)));
 	if (last_unit != 0)
 		set(&row, "last_ts", TimestampTzGetDatum(clock_unit_or_end(last_unit)));
+	if (open_draws_oldest(InvalidOid, MAX_TIME + 1, &oldest))
+		set(&row, "oldest_open_ts", TimestampTzGetDatum(clock_unit_or_end(oldest.unit)));
 	set(&row, "issued", since_reset(snapshot->issued, snapshot->reset.issued));
 	set(&row, "waits", Int64GetDatum((int64) waits));
 	set(&row, "wait_time", ms_datum(wait_us));
