@@ -44,6 +44,10 @@ SELECT statement, state FROM
 SELECT * FROM error_of('SELECT count(*) FROM outbox WHERE id < snowflake_horizon()') \gx
 DROP VIEW horizon_view;
 DROP FUNCTION sql_horizon;
+-- an argument of EXECUTE has the snapshot of what is executed
+PREPARE horizon_query(bigint) AS SELECT count(*) FROM outbox WHERE id < $1;
+SELECT state FROM error_of('EXECUTE horizon_query(snowflake_horizon())');
+DEALLOCATE horizon_query;
 -- by itself, or what is kept of it
 SELECT snowflake_horizon() > 0 AS known;
 CREATE TEMP TABLE kept (horizon bigint);

@@ -107,14 +107,18 @@ reads_table(PlannerInfo *root)
 	return false;
 }
 
-/* Planner support for snowflake_horizon() */
+/*
+ * Planner support for snowflake_horizon().  An argument of EXECUTE is planned
+ * alone, and what is executed has the snapshot of before.
+ */
 Datum
 snowflake_horizon_support(PG_FUNCTION_ARGS)
 {
 	Node	   *request = (Node *) PG_GETARG_POINTER(0);
 
 	if (IsA(request, SupportRequestSimplify) &&
-		reads_table(((SupportRequestSimplify *) request)->root))
+		(((SupportRequestSimplify *) request)->root == NULL ||
+		 reads_table(((SupportRequestSimplify *) request)->root)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("snowflake_horizon() cannot be called in a statement that reads a table"),

@@ -116,9 +116,8 @@ open_draws_note(uint64 unit)
 }
 
 /*
- * Keep what this transaction has noted, as it is about to be prepared.  One
- * that finds no place is as one without a note; the server has no place for it
- * either.
+ * Keep what this transaction has noted, as it is about to be prepared.  There is
+ * a place for it, if transactions can be prepared at all.
  */
 static void
 keep_note(XactEvent event, void *arg)
@@ -207,7 +206,7 @@ open_draws_oldest(Oid database, uint64 below, OpenDraw *oldest)
 
 	/* what was prepared meanwhile was seen above, or is seen here */
 	pg_memory_barrier();
-	for (int i = 0; i < shared->nprepared; i++)
+	for (int i = 0; i < max_prepared_xacts; i++)
 	{
 		PGPROC	   *proc = &PreparedXactProcs[i];
 		TransactionId xid = proc->xid;

@@ -36,6 +36,16 @@ header_size(void)
 	return TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SharedState));
 }
 
+/*
+ * Those that are prepared, and in each process one that is about to be, which
+ * may find that others were before it.
+ */
+static int
+prepared_notes(void)
+{
+	return max_prepared_xacts > 0 ? max_prepared_xacts + MaxBackends : 0;
+}
+
 static Size
 shmem_size(void)
 {
@@ -44,7 +54,7 @@ shmem_size(void)
 	size = add_size(size, mul_size(settings_slots(), sizeof(SlotPadded)));
 	size = add_size(size, mul_size(MaxBackends, sizeof(BackendEntryPadded)));
 	size = add_size(size, mul_size(snowflake_max_segment_tags, sizeof(SegmentPadded)));
-	size = add_size(size, mul_size(max_prepared_xacts, sizeof(PreparedNote)));
+	size = add_size(size, mul_size(prepared_notes(), sizeof(PreparedNote)));
 
 	/* to begin on a cache line of our own */
 	return add_size(size, PG_CACHE_LINE_SIZE);
@@ -87,7 +97,7 @@ shmem_make(void)
 	shared->nslots = settings_slots();
 	shared->nbackends = MaxBackends;
 	shared->nsegments = snowflake_max_segment_tags;
-	shared->nprepared = max_prepared_xacts;
+	shared->nprepared = prepared_notes();
 	shared->slots = (SlotPadded *) (base + header_size());
 	shared->backends = (BackendEntryPadded *) (shared->slots + shared->nslots);
 	shared->segment_entries = (SegmentPadded *) (shared->backends + shared->nbackends);

@@ -775,7 +775,8 @@ typedef struct SharedState
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
 	int			nsegments;		/* entries, one for each tag possible */
-	int			nprepared;		/* notes, one for each prepared transaction */
+	int			nprepared;		/* notes, one for each prepared transaction
+								 * and one for each backend possible */
 	SlotPadded *slots;
 	BackendEntryPadded *backends;
 	SegmentPadded *segment_entries;
