@@ -8,11 +8,12 @@
 use strict;
 use warnings FATAL => 'all';
 
+use Cwd qw(abs_path);
 use List::Util qw(shuffle);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
 
 use FaultTest;
 use SnowflakeTest;
@@ -27,14 +28,15 @@ my ($node, $clock);
 
 sub new_server
 {
+	my ($name, $prepared) = @_;
+
 	$clock = 0;
-	$node = snowflake_node($_[0], <<'CONF', clock => $clock);
+	$node = snowflake_node($name, <<CONF, clock => $clock);
 restart_after_crash = on
 autovacuum = off
 log_statement = none
 max_connections = 40
-max_worker_processes = 20
-max_prepared_transactions = 10
+max_prepared_transactions = $prepared
 snowflake.max_drift = 300ms
 snowflake.max_wait = 60s
 snowflake.reserve_window = 1s
@@ -88,8 +90,8 @@ sub horizon
 }
 
 # A transaction that is open holds it back, or does not.
-sub holds { cmp_ok(horizon(), '<=', $_[0], "$_[1] holds the horizon back"); return; }
-sub passes { cmp_ok(horizon(), '>', $_[0], $_[1]); return; }
+sub holds { return cmp_ok(horizon(), '<=', $_[0], "$_[1] holds the horizon back"); }
+sub passes { return cmp_ok(horizon(), '>', $_[0], $_[1]); }
 
 # Draw in a session, where the result is only an ID.
 sub id
@@ -108,7 +110,7 @@ sub doctor
 #
 # Who holds it back, and who does not
 #
-new_server('single');
+new_server('single', 1);
 {
 	my $session = session($node);
 	my $pid = $session->query_safe('SELECT pg_backend_pid()');
@@ -191,22 +193,19 @@ SQL
 #
 foreach my $how (qw(kill stop))
 {
-	my $id = $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
-	my $back = 0.5;
-
+	$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 	set_clock($node, $clock + 3600) if $how eq 'kill';
 	my $horizon = horizon();
-	cmp_ok($horizon, '>', $id, "before a $how");
 	$how eq 'kill' ? kill9_postmaster($node) : $node->stop;
-	set_clock($node, $clock - $back);
+	set_clock($node, $clock - 0.5);
 	start_node($node);
 	cmp_ok($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), '>', $horizon, "after a $how with the clock set back: the next ID is above the horizon that was");
 	set_clock($node, $clock);
 }
 
 #
-# Held by gdb: the next to call a function of ours, at its begin, or with 'finish' at
-# its end.
+# Held by gdb: a session, in a statement, where it calls a function; or with 'finish',
+# where that is to return.
 #
 sub hold
 {
@@ -219,28 +218,23 @@ sub hold
 		  "shell touch $name.held; while [ ! -e $name.go ]; do sleep 0.02; done",
 		  'delete', 'detach');
 
-	my $reached = sub {
-		my ($file) = @_;
-
-		wait_for(sub { -e $file || FaultTest::process_ended($gdb) });
+	foreach my $file ("$name.armed", "$name.held")
+	{
+		wait_for(sub { -e $file || process_ended($gdb) });
 		die 'gdb: ' . slurp_file("$name.out") . slurp_file("$name.err") unless -e $file;
-	};
-	$reached->("$name.armed");
-	$session->query_until(qr/begun/, "\\echo begun\n$sql AS result \\gset\n");
-	$reached->("$name.held");
+		$session->query_until(qr/begun/, "\\echo begun\n$sql AS result \\gset\n") if $file =~ /armed/;
+	}
 	return { session => $session, name => $name, gdb => $gdb };
 }
 
-# Let it go on; the result of what it was in.
+# Let it go on.  Returns the result of that statement.
 sub release
 {
 	my ($held) = @_;
 
 	append_to_file("$held->{name}.go", '');
-	my $result = $held->{session}->query_safe('SELECT :result');
-	waitpid $held->{gdb}{pid}, 0 if !FaultTest::process_ended($held->{gdb});
-	stop_process($held->{gdb});
-	return $result;
+	wait_for(sub { process_ended($held->{gdb}) }) or die 'gdb does not end';
+	return $held->{session}->query('SELECT :result');
 }
 
 {
@@ -278,6 +272,18 @@ sub release
 		$writer->query_safe('ROLLBACK');
 	}
 
+	# Two are prepared at once, where only one can be: it is the second.
+	$_->query_safe('BEGIN') foreach $writer, $other;
+	id($writer);
+	$id = id($other);
+	$held = hold($writer, "PREPARE TRANSACTION 'late'; SELECT 1", 'MarkAsPreparing');
+	$other->query_safe("PREPARE TRANSACTION 'first'");
+	is($node->safe_psql('postgres', "SELECT snowflake_timestamp(snowflake_horizon()) > snowflake_timestamp($id) - interval '1 min'"),
+		't', 'the note of a transaction is kept, although another one was there before');
+	release($held);
+	$writer->{stderr} = '';
+	$other->query_safe("ROLLBACK PREPARED 'first'");
+
 	# A writer in a slot that no other draws from: it has drawn ahead of the clock there.
 	# It does not see what others have drawn since it looked.
 	$node->safe_psql('postgres', q(ALTER SYSTEM SET snowflake.max_drift = '60s'));
@@ -295,18 +301,17 @@ sub release
 	my $latest = id($other);
 	$id = release($held);
 	is($writer->query_safe("SELECT snowflake_timestamp($id) >= snowflake_timestamp($latest) - interval '60 s'"),
-		't', 'held before its swap for long: its ID is not more than max_drift below one that was drawn meanwhile');
-	$node->safe_psql('postgres', 'ALTER SYSTEM RESET snowflake.max_drift');
-	reload_node($node);
+		't', 'held before its swap: its ID is not more than max_drift below one that was drawn meanwhile');
 	$_->quit foreach $writer, $other, $reader;
 	$node->stop;
 }
 
 #
-# All at once.  A writer is a psql with a script, which begins again when that has
-# ended, or lost its connection.  WAIT is up to 2 s.
+# All at once.  A writer is a psql with a script of three transactions, which begins
+# again when it has ended, or lost its connection.  WAIT is up to 2 s.
 #
-new_server('all');
+new_server('all', 10);
+my $prepared = q(INSERT INTO outbox (kind) VALUES ('prepared'); WAIT; PREPARE TRANSACTION GID; WAIT; END PREPARED GID;);
 my %writers = (
 	default => q(INSERT INTO outbox (kind) VALUES ('default'), ('default'); WAIT; INSERT INTO outbox (kind) VALUES ('default'); END;),
 	ahead => <<'SQL',
@@ -319,26 +324,25 @@ SAVEPOINT s;
 INSERT INTO outbox (kind) VALUES ('gone') RETURNING id \gset
 ROLLBACK TO s; WAIT; INSERT INTO outbox VALUES (:id, 'savepoint'); END;
 SQL
-	'prepared 1' => q(INSERT INTO outbox (kind) VALUES ('prepared'); WAIT; PREPARE TRANSACTION GID; WAIT; COMMIT PREPARED GID;),
-	'prepared 2' => q(INSERT INTO outbox (kind) VALUES ('prepared'); PREPARE TRANSACTION GID; WAIT; END PREPARED GID;),
+	'prepared 1' => $prepared,
+	'prepared 2' => $prepared,
 	parallel => "$parallel WAIT; INSERT INTO outbox (id, kind, drawer) SELECT id, 'parallel', pid FROM drawn; DROP TABLE drawn; WAIT; END;",
 	trigger => 'INSERT INTO orders VALUES (1); WAIT; END;',
 	rollback => q(INSERT INTO outbox (kind) VALUES ('gone'), ('gone'); WAIT; ROLLBACK;),
 	'many 1' => 'END; CALL insert_many();',
 	'many 2' => 'END; CALL insert_many();',
 	beside => 'SELECT snowflake_nextval(); WAIT; WAIT; END;');
-
-# Start one, anew.  What it had prepared is ended first, where that is left over.
 my %running;
 
+sub either { return rand() < 0.5 ? 'COMMIT' : 'ROLLBACK'; }
+
+# What a writer that has ended has prepared and not ended
 sub end_prepared
 {
 	my ($name) = @_;
 
-	foreach my $gid (split /\n/, $node->safe_psql('postgres', "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '$name %'"))
-	{
-		$node->safe_psql('postgres', (rand() < 0.5 ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$gid'");
-	}
+	$node->safe_psql('postgres', either() . " PREPARED '$_'")
+	  foreach split /\n/, $node->safe_psql('postgres', "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '$name %'");
 	return;
 }
 
@@ -346,54 +350,15 @@ sub start_writer
 {
 	my ($name) = @_;
 	my $file = "$dir/writer" . ++$files;
-	my $connstr = $node->connstr($name eq 'beside' ? 'beside' : 'postgres') . ' application_name=writer';
 
 	end_prepared($name) if $name =~ /prepared/;
-	foreach my $i (1 .. 3)
-	{
-		append_to_file($file, "BEGIN;\n" . $writers{$name} =~ s/WAIT/SELECT pg_sleep(2 * random() ^ 2)/gr
-			  =~ s/END PREPARED/rand() < 0.5 ? 'COMMIT PREPARED' : 'ROLLBACK PREPARED'/er
-			  =~ s/GID/'$name $files.$i'/gr . "\n");
-	}
-	$running{$name} = start_process($file, $node->installed_command('psql'), '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $connstr, '-f', $file);
+	append_to_file($file, "BEGIN;\n" . $writers{$name} =~ s/WAIT/SELECT pg_sleep(2 * random() ^ 2)/gr
+		  =~ s/END (?=PREPARED)/either() . ' '/er =~ s/GID/'$name $files $_'/gr . "\n") foreach 1 .. 3;
+	$running{$name} = start_process($file, $node->installed_command('psql'), qw(-XAtq -v ON_ERROR_STOP=1 -f), $file, '-d',
+		$node->connstr($name eq 'beside' ? 'beside' : 'postgres') . ' application_name=writer');
 	return;
 }
 
-# A reader goes on at its last ID when it has lost its connection.  It keeps what a poll
-# has read when that has come to its end.  Where the file "stop" is, it polls once more.
-my $reader = <<'PERL';
-use IPC::Open2;
-my ($ids, $stop, $poll, @psql) = @ARGV;
-my ($last, $is_last, $done) = (0);
-
-$SIG{PIPE} = 'IGNORE';
-open my $kept, '>', $ids or die "$ids: $!";
-while (!$done)
-{
-	my $pid = open2(my $out, my $in, @psql);
-	my $line = '';
-
-	while (defined $line && !$done)
-	{
-		my @read;
-
-		$is_last = -e $stop;
-		print $in $poll =~ s/LAST/$last/gr, "\n\\echo end\n";
-		$in->flush;
-		push @read, $line while defined($line = <$out>) && $line ne "end\n";
-		next if !defined $line;
-		print $kept @read;
-		$last = $read[-1] + 0 if @read;
-		$done = $is_last;
-		select undef, undef, undef, 0.01;
-	}
-	close $in;
-	close $out;
-	waitpid $pid, 0;
-	select undef, undef, undef, 0.1;
-}
-close $kept or die "$ids: $!";
-PERL
 my $two = <<'SQL';
 SELECT snowflake_horizon() AS horizon \gset
 SELECT id FROM outbox WHERE id > LAST AND id < :horizon ORDER BY id;
@@ -403,9 +368,10 @@ my @polls = (
 	[ 'by the horizon, in a transaction' => "BEGIN READ ONLY;\n${two}COMMIT;" ],
 	[ 'by a function' => 'SELECT * FROM outbox_after(LAST);' ],
 	[ 'by the largest ID' => 'SELECT id FROM outbox WHERE id > LAST ORDER BY id;' ]);
+# Where the file "stop" is, they poll once more.
 my @readers = map {
-	start_process("$dir/reader$_", $^X, '-e', $reader, "$dir/ids$_", "$dir/stop", $polls[$_][1],
-		$node->installed_command('psql'), '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'))
+	start_process("$dir/reader$_", $^X, abs_path($INC{'FaultTest.pm'} =~ s/FaultTest.pm/poll.pl/r), "$dir/ids$_", "$dir/stop",
+		$polls[$_][1], $node->installed_command('psql'), qw(-XAtq -v ON_ERROR_STOP=1 -d), $node->connstr('postgres'))
 } 0 .. $#polls;
 
 # For so long: writers that have ended begin again, and one after the other is stopped
@@ -416,15 +382,15 @@ my $stops = 0;
 sub go_on
 {
 	my ($seconds) = @_;
-	my $end = Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) + $seconds;
+	my $end = clock_gettime(CLOCK_MONOTONIC) + $seconds;
 
-	while (Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) < $end)
+	while (clock_gettime(CLOCK_MONOTONIC) < $end)
 	{
 		foreach my $name (sort keys %writers)
 		{
-			start_writer($name) if !$running{$name} || FaultTest::process_ended($running{$name});
+			start_writer($name) if !$running{$name} || process_ended($running{$name});
 		}
-		if (!$stopped || FaultTest::process_ended($stopped))
+		if (!$stopped || process_ended($stopped))
 		{
 			my $pid = busy_backend($node, 'writer');
 
@@ -436,33 +402,24 @@ sub go_on
 	return;
 }
 
+# The clock goes so far from the right one, one after the other.
+sub step { foreach my $step (@_, 0) { set_clock($node, $clock + $step); go_on(0.7); } return; }
+
 my %faults = (
 	'kill -9 of a backend' => sub {
 		kill 'KILL', busy_backend($node, 'writer');
 		sleep 1;
 		wait_for(sub { defined try_sql($node, 'SELECT 1') });
 	},
-	'kill -9 of the server' => sub {
+	'kill -9 of the server, clock set back' => sub {
 		kill9_postmaster($node);
 		set_clock($node, $clock - 2);
 		start_node($node);
 		go_on(2);
 		set_clock($node, $clock);
 	},
-	'clock steps within max_drift' => sub {
-		foreach my $step (-0.2, 0, 0.15, -0.1, 0.2, 0)
-		{
-			set_clock($node, $clock + $step);
-			go_on(0.5);
-		}
-	},
-	'clock steps beyond max_drift' => sub {
-		foreach my $step (2, 0, -2, 0)
-		{
-			set_clock($node, $clock + $step);
-			go_on(1);
-		}
-	});
+	'clock steps within max_drift' => sub { step(-0.2, 0, 0.15, -0.1, 0.2); },
+	'clock steps beyond max_drift' => sub { step(2, 0, -2); });
 my @order;
 
 go_on(2);
@@ -477,43 +434,42 @@ foreach my $round (1 .. $rounds)
 }
 
 # The end: all have ended, and the clock moves on.
-wait_for(sub { !grep { !FaultTest::process_ended($_) } values %running, $stopped }) or die 'writers do not end';
+wait_for(sub { !grep { !process_ended($_) } values %running, $stopped }) or die 'writers do not end';
 end_prepared($_) foreach grep { /prepared/ } keys %writers;
 set_clock($node, $clock += 10);
 my @rows = map { [ split /\|/ ] } split /\n/, $node->safe_psql('postgres', 'SELECT id, kind FROM outbox ORDER BY id');
-cmp_ok(horizon(), '>', $rows[-1][0], 'all is below the horizon');
+passes($rows[-1][0], 'all is below the horizon');
 append_to_file("$dir/stop", '');
-wait_for(sub { !grep { !FaultTest::process_ended($_) } @readers }) or die 'readers do not end';
+wait_for(sub { !grep { !process_ended($_) } @readers }) or die 'readers do not end';
 
-my %kinds;
-$kinds{ $_->[1] }++ foreach @rows;
-note scalar(@rows), " rows: ", join ', ', map { "$_ $kinds{$_}" } sort keys %kinds;
-note "$stops stops of writers";
-ok($kinds{$_}, "rows of kind $_") foreach qw(default ahead copy savepoint prepared parallel trigger deferred many);
+# how many of each kind, which their second column is
+sub kinds
+{
+	my %kinds;
+
+	$kinds{ $_->[1] }++ foreach @_;
+	return join ', ', map { "$_ $kinds{$_}" } sort keys %kinds;
+}
+
+note scalar(@rows), " rows: ", kinds(@rows), "; $stops stops of writers";
+is(kinds(@rows) =~ s/ \d+//gr, 'ahead, copy, default, deferred, many, parallel, prepared, savepoint, trigger', 'rows of all kinds are there');
 cmp_ok($node->safe_psql('postgres', q(SELECT count(*) FROM outbox WHERE kind = 'parallel' AND drawer <> writer)), '>', 0, 'parallel workers drew some');
-
 foreach my $i (0 .. $#polls)
 {
 	my ($name) = @{ $polls[$i] };
 	my @read = split /\n/, slurp_file("$dir/ids$i");
 	my %is_read = map { $_ => 1 } @read;
-	my @missed = grep { !$is_read{ $_->[0] } } @rows;
-	my %missed;
+	my $missed = kinds(grep { !$is_read{ $_->[0] } } @rows);
 
-	$missed{ $_->[1] }++ foreach @missed;
-	my $missed = join ', ', map { "$_ $missed{$_}" } sort keys %missed;
-	note "$name: read ", scalar(@read), ', missed ', scalar(@missed), $missed eq '' ? '' : ": $missed";
-	if ($name =~ /horizon|function/)
-	{
-		is($missed, '', "$name: no row is missed");
-		is(join(' ', @read), join(' ', map { $_->[0] } @rows), "$name: each row once, in order");
-	}
-	else
+	note "$name: read ", scalar(@read), ", missed: $missed";
+	if ($name =~ /largest/)
 	{
 		isnt($missed, '', "$name: rows are missed");
+		next;
 	}
+	is($missed, '', "$name: no row is missed");
+	ok(join(' ', @read) eq join(' ', map { $_->[0] } @rows), "$name: each row once, in order");
 }
-
 $node->stop;
 
 done_testing();
