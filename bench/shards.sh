@@ -6,7 +6,7 @@
 #   bench/shards.sh [--quick] [--only SESSIONS] [--rows N]
 #
 #   --only 1|8    only with so many sessions; may be repeated
-#   --rows N      orders of each kind (default 100000), about 4500 a second
+#   --rows N      orders of each kind (default 100000)
 #   --quick       a smoke run of a minute: its figures mean little
 #
 # PG_MAJOR=17 bench/shards.sh takes that server version.  Takes half an hour.  The
@@ -42,7 +42,10 @@ for start in continue random; do
 		say "# $start, sessions: $sessions"
 		for items in $counts; do
 			sql -c 'TRUNCATE orders, items'
-			run_pgbench "$sessions" $((rows / sessions)) -R 4500 <<<"SELECT put_order($items)"
+			# so that 100000 orders fall into more than 20000 milliseconds
+			pace='5, 1'
+			[ "$sessions" -eq 1 ] || pace='1, 3'
+			run_pgbench "$sessions" 1 <<<"CALL put_orders($((rows / sessions)), $items, $pace)"
 			sql -c "CALL note_evenness('$start', $sessions, $items)"
 		done
 	done

@@ -3,11 +3,20 @@
 CREATE UNLOGGED TABLE orders (id bigint DEFAULT snowflake_nextval());
 CREATE UNLOGGED TABLE items (id bigint DEFAULT snowflake_nextval());
 
-CREATE FUNCTION put_order(items integer) RETURNS void LANGUAGE plpgsql AS $$
+-- So many orders, each with its items in a transaction.  After a batch of orders the session
+-- sleeps for 1 to most_ms milliseconds.
+CREATE PROCEDURE put_orders(orders integer, items integer, batch integer, most_ms integer)
+LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO orders DEFAULT VALUES;
-    FOR i IN 1 .. items LOOP
-        INSERT INTO items DEFAULT VALUES;
+    FOR i IN 1 .. orders LOOP
+        INSERT INTO orders DEFAULT VALUES;
+        FOR j IN 1 .. items LOOP
+            INSERT INTO items DEFAULT VALUES;
+        END LOOP;
+        COMMIT;
+        IF i % batch = 0 THEN
+            PERFORM pg_sleep((1 + floor(random() * most_ms)) / 1000);
+        END IF;
     END LOOP;
 END
 $$;
@@ -27,12 +36,13 @@ CREATE TABLE evenness (start text, sessions integer, items integer, ms bigint,
     orders float8, orders_n integer, order_items float8, chance float8);
 
 CREATE PROCEDURE note_evenness(start text, sessions integer, items integer) LANGUAGE sql AS $$
-    CREATE TEMP TABLE chance AS SELECT (random() * 1e15)::bigint AS id FROM orders;
+    CREATE TEMP TABLE chance AS SELECT floor(random() * 1e9)::bigint AS id FROM orders;
+    CREATE TEMP TABLE some_items AS SELECT id FROM items LIMIT (SELECT count(*) FROM orders);
     INSERT INTO evenness
     SELECT $1, $2, $3, (SELECT count(DISTINCT id >> 22) FROM orders),
            o.percent, o.n, i.percent, c.percent
-    FROM fullest('orders') AS o, fullest('items') AS i, fullest('chance') AS c;
-    DROP TABLE chance
+    FROM fullest('orders') AS o, fullest('some_items') AS i, fullest('chance') AS c;
+    DROP TABLE chance, some_items
 $$;
 
 CREATE VIEW evenness_report AS

@@ -22,7 +22,6 @@ DECLARE
     lines integer[];    -- of the labels, from 0
     unit text; line text; result text;
 BEGIN
-    PERFORM @extschema@.snowflake_parse(0::bigint, layout, epoch);  -- what is wrong with these?
     WITH field (nth, name, width) AS (
         SELECT r.nth, r.m[1], r.m[2]::integer
         FROM regexp_matches(layout, '(\w+):(\d+)', 'g') WITH ORDINALITY AS r (m, nth)
@@ -129,7 +128,10 @@ COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
 CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
 RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$ BEGIN
-    RETURN snowflake_catalog.explain(id, layout, epoch, NULL, false, NULL);
+    PERFORM @extschema@.snowflake_parse(least(id, 0), layout, epoch);   -- what is wrong with these?
+    RETURN snowflake_catalog.explain(
+            id, coalesce(d.layout, $2), $3, d.name, coalesce(d.is_unsigned, false), NULL)
+        FROM (SELECT) AS o LEFT JOIN @extschema@.snowflake_dialects() AS d ON d.name = $2;
 END $$;
 COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
-'a drawing of the bits of an ID with any layout and epoch';
+'a drawing of the bits of an ID with any layout, or that of a dialect, and any epoch';

@@ -2,6 +2,21 @@
 -- Periods
 --
 
+-- The one name that others may have given to a function of theirs
+DO $$
+DECLARE
+    taken regprocedure := (SELECT min(f) FROM unnest(
+        '{date,text,timestamptz,"timestamptz, timestamptz"}'::text[]) AS args,
+        to_regprocedure(format('@extschema@.id_range_for(%s)', args)) AS f);
+BEGIN
+    IF taken IS NOT NULL THEN
+        RAISE duplicate_function USING
+            MESSAGE = format('function %s already exists in schema %s', taken, '@extschema@'),
+            HINT = 'Rename that function, or create the extension in another schema: '
+                'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext';
+    END IF;
+END $$;
+
 CREATE FUNCTION id_range_for(ts timestamptz)
 RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_instant'
 LANGUAGE C STABLE STRICT PARALLEL SAFE

@@ -12,7 +12,7 @@ COMMENT ON FUNCTION snowflake_parse(bigint) IS 'the fields of a snowflake ID';
 CREATE FUNCTION snowflake_parse(
     id bigint, dialect text, OUT ts timestamptz, OUT node integer, OUT worker integer,
     OUT sequence integer)
-AS 'MODULE_PATHNAME', 'snowflake_parse_dialect'
+AS 'MODULE_PATHNAME', 'snowflake_parse'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_parse(bigint, text) IS
 'the fields of an ID of another generator, one of snowflake_dialects()';
@@ -20,10 +20,10 @@ COMMENT ON FUNCTION snowflake_parse(bigint, text) IS
 CREATE FUNCTION snowflake_parse(
     id bigint, layout text, epoch timestamptz, OUT ts timestamptz, OUT node integer,
     OUT worker integer, OUT sequence integer)
-AS 'MODULE_PATHNAME', 'snowflake_parse_layout'
+AS 'MODULE_PATHNAME', 'snowflake_parse'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_parse(bigint, text, timestamptz) IS
-'the fields of an ID with any layout and epoch';
+'the fields of an ID with any layout, or that of a dialect, and any epoch';
 
 CREATE FUNCTION snowflake_timestamp(id bigint)
 RETURNS timestamptz AS 'MODULE_PATHNAME', 'snowflake_timestamp'
@@ -32,7 +32,12 @@ SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_timestamp(bigint) IS
 'the time in a snowflake ID: the start of the time unit in which it was drawn';
 
--- Its snapshot is older than the horizon, so rows would be missing.
+CREATE FUNCTION snowflake_timestamp(id bigint, layout text, epoch timestamptz)
+RETURNS timestamptz AS 'MODULE_PATHNAME', 'snowflake_timestamp'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_timestamp(bigint, text, timestamptz) IS
+'the time in an ID with any layout, or that of a dialect, and any epoch';
+
 CREATE FUNCTION snowflake_horizon_support(internal)
 RETURNS internal AS 'MODULE_PATHNAME', 'snowflake_horizon_support'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -204,8 +204,9 @@ find_monitoring() {
 # node-postgres: Debian's package goes with Debian's Node.js only, and another
 # may be installed.  Unpack Hibernate, which brings many others.
 find_clients() {
-	install_packages python3-psycopg python3-psycopg2 python3-sqlalchemy \
-		python3-django default-jdk-headless libpostgresql-jdbc-java ruby ruby-pg
+	install_packages python3-psycopg python3-psycopg2 python3-sqlalchemy python3-asyncpg \
+		python3-django default-jdk-headless libpostgresql-jdbc-java ruby ruby-pg \
+		libdbd-pg-perl php-cli php-pgsql
 	type -P node >/dev/null || install_packages nodejs
 	node_path=$work/node/usr/share/nodejs
 	unpack_package "$work/node" download node-split2 node-xtend node-pg || true

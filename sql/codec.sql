@@ -69,6 +69,9 @@ SELECT snowflake_decode('04727f9b31vat', 'base32') AS lower, snowflake_decode('O
        snowflake_decode('o4727F9b3lVAT', 'base32') AS l, snowflake_decode('o4727F9b3LVAT', 'base32') AS l,
        snowflake_decode('o4727F9b3iVAT', 'base32') AS i;
 
+-- blanks and ends of lines around a text are not of it; other characters are
+SELECT snowflake_decode(E' \t04727F9B31VAT\r\n\f') AS base32, snowflake_decode(E'\nMUW5RwFS8q ', 'base58') AS base58, snowflake_decode(E'BEVL20I09y\n', 'base62') AS base62;
+
 -- NULL in, NULL out
 SELECT snowflake_encode(NULL, 'base32') IS NULL AS e1, snowflake_encode(1, NULL) IS NULL AS e2,
        snowflake_decode(NULL, 'base32') IS NULL AS d1, snowflake_decode('1', NULL) IS NULL AS d2;
@@ -90,19 +93,19 @@ SELECT state, message FROM error_of('SELECT snowflake_encode(1, ''base64'')');
 -- not a text of an ID
 SELECT base, code, state, detail FROM
     (VALUES ('base32', 'U4727F9B31VAT'), ('base32', '04727Fu9B31VA'), ('base32', '04727F9B31VA*'),
-            ('base32', ' 4727F9B31VAT'), ('base32', '04727F 9B31VA'), ('base32', '04727F9B31VA '),
+            ('base32', ' 4727F9B31VAT'), ('base32', '04727F 9B31VA'), ('base32', E'04727F9B31VA\u00a0'),
             ('base32', '04727-F9B31VA'), ('base32', '-000000000001'), ('base32', E'04727F9B31VA\n'),
             ('base32', E'04727F9\x0131VAT'), ('base32', E'04727F9B31VA\x7f'),
             ('base32', ''), ('base32', '1'), ('base32', '04727F9B31VA'),
             ('base32', '04727F9B31VATX'), ('base32', '04727F9B31VAT '), ('base32', '00000000000001'),
             ('base32', '8000000000000'), ('base32', 'zzzzzzzzzzzzz'), ('base32', 'g'),
             ('base58', '0UW5RwFS8q'), ('base58', 'MUW5IRwFS8'), ('base58', 'MUW5RwFS8l'), ('base58', 'O'),
-            ('base58', '+2'), ('base58', '-2'), ('base58', 'MUW5RwFS8q '), ('base58', '2 '),
+            ('base58', '+2'), ('base58', '-2'), ('base58', E'MUW5RwFS8q\u00a0'), ('base58', '2 2'),
             ('base58', ''), ('base58', '11'), ('base58', '1MUW5RwFS8q'), ('base58', '1!'),
             ('base58', 'NQm6nKp8qFD'), ('base58', 'NQm7111111i'), ('base58', 'P1111111111'),
             ('base58', 'zzzzzzzzzzz'), ('base58', 'NQm6nKp8qFC1'), ('base58', '222222222222'),
             ('base62', '!EVL20I09y'), ('base62', 'BEVL2_I09y'), ('base62', 'BEVL20I09='), ('base62', '1.5'),
-            ('base62', ' '), ('base62', E'\t1'), ('base62', ''), ('base62', '00'), ('base62', '01'),
+            ('base62', ' '), ('base62', E'1\t1'), ('base62', ''), ('base62', '00'), ('base62', '01'),
             ('base62', 'AzL8n0Y58m8'), ('base62', 'AzL8n0Z0000'), ('base62', 'B0000000000'),
             ('base62', 'zzzzzzzzzzz'), ('base62', '100000000000')) v(base, code),
     LATERAL error_of(format('SELECT snowflake_decode(%L, %L)', code, base)) e;
@@ -110,7 +113,7 @@ SELECT base, code, state, detail FROM
 -- all of an error; the text in it is cut at 40 bytes
 SELECT e.* FROM
     (VALUES ('base32', '04727F9B31VAU'), ('base58', '0'), ('base62', '_'),
-            ('base32', repeat('1', 100)), ('base32', repeat('1', 101)), ('base62', repeat('1', 1000000))) v(base, code),
+            ('base32', 'MUW5RwFS8q'), ('base62', E' \n'), ('base32', repeat('1', 100)), ('base32', repeat('1', 101)), ('base62', repeat('1', 1000000))) v(base, code),
     LATERAL error_of(format('SELECT snowflake_decode(%L, %L)', code, base)) e \gx
 
 -- characters of several bytes, as the database's encoding has them

@@ -10,6 +10,7 @@ SELECT snowflake_explain(snowflake_compose('2021-02-23 15:32:04.056+00', 0, 31, 
 -- other systems: bits that are not in the layout, units of 10 ms, the node first, unsigned numbers
 SELECT snowflake_explain(4100095, 'js53');
 SELECT snowflake_explain(6039814471938, 'sonyflake');
+SELECT snowflake_explain(6039814471938, 'sonyflake', '2014-09-01 00:00+00');
 SELECT snowflake_explain(2207391485099498761, 'seata');
 SELECT snowflake_explain(175928847299117063, 'discord');
 SELECT snowflake_explain(180363646902239241, 'time:29@1s node:21 sequence:13', '2016-09-20 00:00+08');
@@ -102,7 +103,7 @@ SELECT call, e.message, e = p AS same
 FROM (VALUES ('(-1)'), ('(-9223372036854775808)'),
              ('(-1, ''twitter'')'), ('(-1, ''discord'')'), ('(9007199254740992, ''js53'')'), ('(1, ''nobody'')'), ('(1, '''')'),
              ('(1, ''time:41 node:10 sequence:12'')'),
-             ('(2, ''time:1'', ''2020-01-01'')'), ('(1, ''time'', ''2020-01-01'')'), ('(1, ''twitter'', ''2020-01-01'')'),
+             ('(2, ''time:1'', ''2020-01-01'')'), ('(1, ''time'', ''2020-01-01'')'), ('(-1, ''discord'', ''2020-01-01 00:00+00'')'),
              ('(1, ''time:63'', ''infinity'')'), ('(1, ''time:63'', ''-infinity'')')) v(call),
      error_of('SELECT snowflake_explain' || call) e, error_of('SELECT snowflake_parse' || call) p \gx
 DROP FUNCTION evaluate;

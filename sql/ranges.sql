@@ -202,6 +202,33 @@ SELECT snowflake_in(id, '2020-01-01 00:00:00.003+00', '2020-01-01 00:00:00.004+0
 SELECT snowflake_in(id, date '2020-01-01', date '2020-01-02') AS inside, count(*) FROM ids GROUP BY 1 ORDER BY 1;
 SELECT * FROM error_of($$SELECT snowflake_in(1, '[1,5)')$$) \gx
 DROP FUNCTION differ_when_known, different_in_bounds;
+-- a parameter without a type is a period, two are its bounds, and to id_range_for() one is a text
+PREPARE untyped AS SELECT snowflake_in(1, $1), snowflake_in(1, $2, $3), id_range_for($4), id_range_for($5, $6);
+SELECT parameter_types FROM pg_prepared_statements WHERE name = 'untyped';
+DEALLOCATE untyped;
+-- an end that is open, also by a parameter; but a NULL that is no period's bound is none
+PREPARE open(timestamptz, timestamptz) AS
+SELECT snowflake_in(1, tstzrange($1, $2)) AS period, snowflake_in(1, $1, $2) AS bounds, snowflake_in(1, coalesce($1, '-infinity'), coalesce($2, 'infinity')) AS infinity;
+EXECUTE open('2020-01-01+00', NULL);
+EXECUTE open(NULL, '2020-01-02+00');
+EXECUTE open(NULL, NULL);
+EXECUTE open('2020-01-01+00', 'infinity');
+DEALLOCATE open;
+-- periods of other types, cast by way of text: the same bounds, in any session
+CREATE FUNCTION other_periods(zone text, style text, OUT periods bigint, OUT empty bigint, OUT different bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('TimeZone', zone, true), set_config('DateStyle', style, true);
+    SELECT count(*), count(*) FILTER (WHERE isempty(ours)), count(*) FILTER (WHERE ours IS DISTINCT FROM tstzrange(a, b, kinds)
+        OR days IS DISTINCT FROM CASE WHEN isempty(ours_days) THEN 'empty'
+            ELSE tstzrange(lower(ours_days), upper(ours_days), CASE WHEN lower_inc(ours_days) THEN '[' ELSE '(' END || CASE WHEN upper_inc(ours_days) THEN ']' ELSE ')' END) END)
+    INTO periods, empty, different
+    FROM (SELECT a, b, kinds, tsrange(a, b, kinds)::text::tstzrange AS ours, daterange(a::date, b::date, kinds) AS ours_days, daterange(a::date, b::date, kinds)::text::tstzrange AS days
+          FROM (VALUES (timestamp '2024-03-31 01:59:59.999999'), ('2021-10-31'), ('0044-03-15 BC'), ('-infinity'), (NULL)) lo(a),
+               (VALUES (timestamp '2024-03-31 03:00'), ('2024-03-31 01:59:59.999999'), ('infinity'), (NULL)) hi(b), unnest('{[),[],(),(]}'::text[]) kinds) p;
+END $$;
+SELECT zone, style, o.* FROM unnest('{UTC,Europe/Berlin,America/New_York}'::text[]) zone, unnest('{"ISO, MDY","SQL, DMY","Postgres, MDY",German}'::text[]) style, other_periods(zone, style) o;
+DROP FUNCTION other_periods;
+SELECT state, message FROM error_of($$SELECT snowflake_in(1, '[2024-01-01,2024-02-01)'::daterange)$$);
 
 -- periods that follow each other do not overlap, wherever they are cut
 SELECT count(*) AS cuts, bool_and(upper(id_range_for(a, b)) = lower(id_range_for(b, c))) AS seamless

@@ -186,7 +186,7 @@ release_slot(int code, Datum arg)
 		count_for_slot(me);
 		SLOT(me->slot)->nbackends--;
 		me->pid = 0;
-		pg_atomic_write_u32(&me->noted_lxid, InvalidLocalTransactionId);
+		pg_atomic_write_u32(&me->notes[NOTE_OWN].lxid, InvalidLocalTransactionId);
 	}
 	LWLockRelease(shared->lock);
 }

@@ -22,8 +22,9 @@
  *
  * Order: what a writer does is note, then compare-and-swap; what a reader does
  * is raise the words of all slots, then look at the notes, and then at prepared
- * transactions.  So a note that the reader does not see is of a
- * compare-and-swap that fails at its raised word.
+ * transactions.  So a note of which the reader does not see all is of a
+ * compare-and-swap that fails at its raised word.  t/models/horizon.pml is a
+ * model of that.
  *
  * Locking: of each field, as declared.
  *
@@ -41,18 +42,18 @@
 #include "compat.h"
 #include "open_draws.h"
 
-/* No transaction has this ID: the place is being written. */
-#define BEING_WRITTEN	FrozenTransactionId
+#define NO_UNIT		PG_UINT64_MAX
 
 void
 open_draws_init_shmem(void)
 {
 	for (int i = 0; i < shared->nbackends; i++)
 	{
-		pg_atomic_init_u64(&BACKEND(i)->noted_unit, 0);
-		pg_atomic_init_u32(&BACKEND(i)->noted_lxid, InvalidLocalTransactionId);
-		pg_atomic_init_u64(&BACKEND(i)->workers_unit, 0);
-		pg_atomic_init_u32(&BACKEND(i)->workers_lxid, InvalidLocalTransactionId);
+		for (int j = 0; j < OPEN_NOTES; j++)
+		{
+			pg_atomic_init_u64(&BACKEND(i)->notes[j].unit, 0);
+			pg_atomic_init_u32(&BACKEND(i)->notes[j].lxid, InvalidLocalTransactionId);
+		}
 	}
 	for (int i = 0; i < shared->nprepared; i++)
 	{
@@ -73,44 +74,35 @@ is_open(TransactionId xid)
 		TransactionIdIsInProgress(xid);
 }
 
-/* The note is of this transaction only once it has its time unit. */
-static void
-write_note(pg_atomic_uint64 *unit_field, pg_atomic_uint32 *lxid_field,
-		   uint64 unit, LocalTransactionId lxid)
+/* The unit that is noted for the process's current transaction, or none. */
+static uint64
+noted_unit(OpenNote *note, PGPROC *proc)
 {
-	pg_atomic_write_u64(unit_field, unit);
-	pg_write_barrier();
-	pg_atomic_write_u32(lxid_field, lxid);
-}
+	uint64		unit = pg_atomic_read_u64(&note->unit);
+	LocalTransactionId lxid = pg_atomic_read_u32(&note->lxid);
 
-static bool
-is_noted(pg_atomic_uint64 *unit_field, pg_atomic_uint32 *lxid_field, PGPROC *proc,
-		 uint64 below, uint64 *unit)
-{
-	LocalTransactionId lxid = pg_atomic_read_u32(lxid_field);
-
-	pg_read_barrier();
-	*unit = pg_atomic_read_u64(unit_field);
-	return LocalTransactionIdIsValid(lxid) && *unit < below &&
-		lxid == PROC_LXID(proc);
+	return LocalTransactionIdIsValid(lxid) && lxid == PROC_LXID(proc) ? unit : NO_UNIT;
 }
 
 void
 open_draws_note(uint64 unit)
 {
-	BackendEntry *me = BACKEND(MyProcNumber);
+	OpenNote   *note = &BACKEND(MyProcNumber)->notes[NOTE_OWN];
 
-	write_note(&me->noted_unit, &me->noted_lxid, unit, PROC_LXID(MyProc));
+	pg_atomic_write_u32(&note->lxid, PROC_LXID(MyProc));
+	pg_atomic_write_u64(&note->unit, unit);
 	if (IsParallelWorker())
 	{
 		PGPROC	   *leader = MyProc->lockGroupLeader;
-		BackendEntry *entry = BACKEND(GetNumberFromPGProc(leader));
 
 		/* beside other workers */
+		note = &BACKEND(GetNumberFromPGProc(leader))->notes[NOTE_OF_WORKERS];
 		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-		if (pg_atomic_read_u32(&entry->workers_lxid) != PROC_LXID(leader) ||
-			pg_atomic_read_u64(&entry->workers_unit) > unit)
-			write_note(&entry->workers_unit, &entry->workers_lxid, unit, PROC_LXID(leader));
+		if (unit < noted_unit(note, leader))
+		{
+			pg_atomic_write_u32(&note->lxid, PROC_LXID(leader));
+			pg_atomic_write_u64(&note->unit, unit);
+		}
 		LWLockRelease(shared->lock);
 	}
 }
@@ -122,32 +114,25 @@ open_draws_note(uint64 unit)
 static void
 keep_note(XactEvent event, void *arg)
 {
-	BackendEntry *me;
 	TransactionId xid;
-	uint64		noted;
-	uint64		unit = PG_UINT64_MAX;
+	uint64		unit = NO_UNIT;
 
 	if (event != XACT_EVENT_PRE_PREPARE || shared == NULL)
 		return;
 
 	xid = GetTopTransactionId();
-	me = BACKEND(MyProcNumber);
-	if (is_noted(&me->noted_unit, &me->noted_lxid, MyProc, unit, &noted))
-		unit = noted;
-	if (is_noted(&me->workers_unit, &me->workers_lxid, MyProc, unit, &noted))
-		unit = noted;
+	for (int i = 0; i < OPEN_NOTES; i++)
+		unit = Min(unit, noted_unit(&BACKEND(MyProcNumber)->notes[i], MyProc));
 
 	for (int i = 0; i < shared->nprepared; i++)
 	{
 		PreparedNote *note = &shared->prepared[i];
 		uint32		old = pg_atomic_read_u32(&note->xid);
 
-		if (old != BEING_WRITTEN && (old == xid || !is_open(old)) &&
-			pg_atomic_compare_exchange_u32(&note->xid, &old, BEING_WRITTEN))
+		if ((old == xid || !is_open(old)) &&
+			pg_atomic_compare_exchange_u32(&note->xid, &old, xid))
 		{
 			pg_atomic_write_u64(&note->unit, unit);
-			pg_write_barrier();
-			pg_atomic_write_u32(&note->xid, xid);
 			return;
 		}
 	}
@@ -168,10 +153,7 @@ prepared_unit(TransactionId xid)
 		PreparedNote *note = &shared->prepared[i];
 
 		if (pg_atomic_read_u32(&note->xid) == xid)
-		{
-			pg_read_barrier();
 			return pg_atomic_read_u64(&note->unit);
-		}
 	}
 	return 0;
 }
@@ -185,22 +167,20 @@ open_draws_oldest(Oid database, uint64 below, OpenDraw *oldest)
 	pg_memory_barrier();
 	for (int i = 0; i < shared->nbackends; i++)
 	{
-		BackendEntry *entry = BACKEND(i);
 		PGPROC	   *proc = GetPGProcByNumber(i);
-		uint64		unit;
 
 		if (i == MyProcNumber ||
 			(OidIsValid(database) && proc->databaseId != database))
 			continue;
-		if (is_noted(&entry->noted_unit, &entry->noted_lxid, proc, below, &unit))
+		for (int j = 0; j < OPEN_NOTES; j++)
 		{
-			found = true;
-			*oldest = (OpenDraw) {.unit = below = unit,.pid = proc->pid};
-		}
-		if (is_noted(&entry->workers_unit, &entry->workers_lxid, proc, below, &unit))
-		{
-			found = true;
-			*oldest = (OpenDraw) {.unit = below = unit,.pid = proc->pid};
+			uint64		unit = noted_unit(&BACKEND(i)->notes[j], proc);
+
+			if (unit < below)
+			{
+				found = true;
+				*oldest = (OpenDraw) {.unit = below = unit,.pid = proc->pid};
+			}
 		}
 	}
 

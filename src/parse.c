@@ -18,6 +18,7 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "parser/scansup.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 #include "utils/tuplestore.h"
@@ -31,8 +32,6 @@
 #include "utf8.h"
 
 PG_FUNCTION_INFO_V1(snowflake_parse);
-PG_FUNCTION_INFO_V1(snowflake_parse_dialect);
-PG_FUNCTION_INFO_V1(snowflake_parse_layout);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
 PG_FUNCTION_INFO_V1(snowflake_dialects);
 
@@ -46,15 +45,15 @@ typedef struct Meaning
 } Meaning;
 
 /*
- * What a snowflake_parse() keeps from call to call, since it takes longer to
- * make than an ID takes to read.
+ * What a function keeps from call to call, since it takes longer to make than
+ * an ID takes to read.
  */
 typedef struct Cache
 {
-	TupleDesc	tupdesc;		/* the result's */
+	TupleDesc	tupdesc;		/* the result's, where it is a row */
 	char	   *source;			/* the argument that the rest is made of */
 	Layout		layout;
-	const Dialect *dialect;
+	Meaning		meaning;
 } Cache;
 
 static Meaning
@@ -67,19 +66,6 @@ parse_own(void)
 	};
 
 	return own;
-}
-
-static Meaning
-parse_by_dialect(const Dialect *dialect, const Layout *layout)
-{
-	Meaning		meaning = {
-		.layout = layout,
-		.layout_text = dialect->layout,
-		.epoch = clock_of_unix_ms(dialect->epoch_ms),
-		.dialect = dialect,
-	};
-
-	return meaning;
 }
 
 /*
@@ -146,17 +132,6 @@ parse_check(int64 id)
 	return id;
 }
 
-/* snowflake_timestamp(id) */
-Datum
-snowflake_timestamp(PG_FUNCTION_ARGS)
-{
-	int64		id = PG_GETARG_INT64(0);
-	Meaning		own = parse_own();
-
-	parse_check_by(&own, id);
-	PG_RETURN_TIMESTAMPTZ(id_timestamp(&own, id));
-}
-
 static Cache *
 get_cache(FunctionCallInfo fcinfo)
 {
@@ -165,14 +140,11 @@ get_cache(FunctionCallInfo fcinfo)
 	if (cache == NULL)
 	{
 		TupleDesc	tupdesc;
-		MemoryContext old;
+		MemoryContext old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 
-		if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-			elog(ERROR, "return type must be a row type");
-
-		old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 		cache = palloc0(sizeof(Cache));
-		cache->tupdesc = BlessTupleDesc(CreateTupleDescCopy(tupdesc));
+		if (get_call_result_type(fcinfo, NULL, &tupdesc) == TYPEFUNC_COMPOSITE)
+			cache->tupdesc = BlessTupleDesc(CreateTupleDescCopy(tupdesc));
 		MemoryContextSwitchTo(old);
 		fcinfo->flinfo->fn_extra = cache;
 	}
@@ -192,44 +164,9 @@ is_cached(const Cache *cache, const text *arg)
 }
 
 static void
-parse_layout(const char *layout_text, Layout *layout)
+error_unknown_dialect(const char *name)
 {
-	const Dialect *dialect = dialect_find(layout_text);
-	LayoutError error;
-
-	if (!layout_parse(layout_text, layout, &error))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid snowflake layout \"%s\"",
-						text_cut(layout_text, strlen(layout_text))),
-				 errdetail("%s", error.message),
-				 dialect != NULL ?
-				 errhint("The layout of the dialect \"%s\" is \"%s\".",
-						 dialect->name, dialect->layout) : 0));
-}
-
-/*
- * Put a layout into the cache, or raise an ERROR.
- */
-static void
-fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *source,
-		   const char *layout_text)
-{
-	if (cache->source != NULL)
-		pfree(cache->source);
-	cache->source = NULL;
-	parse_layout(layout_text, &cache->layout);
-	cache->source = MemoryContextStrdup(fcinfo->flinfo->fn_mcxt, source);
-}
-
-static const Dialect *
-parse_dialect(const char *name)
-{
-	const Dialect *found = dialect_find(name);
 	StringInfoData names;
-
-	if (found != NULL)
-		return found;
 
 	initStringInfo(&names);
 	for (const Dialect *dialect = dialects; dialect->name != NULL; dialect++)
@@ -244,80 +181,94 @@ parse_dialect(const char *name)
 			 errhint("The dialects are: %s.", names.data)));
 }
 
-static TimestampTz
-parse_epoch(FunctionCallInfo fcinfo, int argno)
+/*
+ * Put what IDs mean by a text into the cache, or raise an ERROR.
+ */
+static void
+fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *text)
 {
-	TimestampTz epoch = PG_GETARG_TIMESTAMPTZ(argno);
+	const Dialect *dialect = dialect_find(text);
+	Layout		layout;
+	LayoutError error;
+	char	   *source;
 
-	if (TIMESTAMP_NOT_FINITE(epoch))
+	if (dialect == NULL && PG_NARGS() == 2)
+		error_unknown_dialect(text);
+	if (!dialect_or_layout_parse(text, &layout, &error))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("epoch must be finite")));
-	return epoch;
+				 errmsg("invalid snowflake layout \"%s\"",
+						text_cut(text, strlen(text))),
+				 errdetail("%s", error.message)));
+
+	source = MemoryContextStrdup(fcinfo->flinfo->fn_mcxt, text);
+	if (cache->source != NULL)
+		pfree(cache->source);
+	cache->source = source;
+	cache->layout = layout;
+	cache->meaning.layout = &cache->layout;
+	cache->meaning.layout_text = dialect ? dialect->layout : source;
+	cache->meaning.dialect = dialect;
 }
 
 /*
- * The fields of an ID, which is the first argument.
+ * What the bits of an ID mean by the arguments after it: by none, by a dialect,
+ * or by an epoch and a layout, which may be that of a dialect, by its name.
  */
-static Datum
-parse(FunctionCallInfo fcinfo, const Cache *cache, const Meaning *meaning)
+static Meaning
+getarg_meaning(FunctionCallInfo fcinfo)
 {
-	int64		id = PG_GETARG_INT64(0);
-	Datum		values[4];
-	bool		nulls[4] = {false};
+	Cache	   *cache;
+	Meaning		meaning;
 
-	parse_check_by(meaning, id);
-	values[0] = TimestampTzGetDatum(id_timestamp(meaning, id));
-	values[1] = id_field(meaning, id, FIELD_NODE);
-	values[2] = id_field(meaning, id, FIELD_WORKER);
-	values[3] = id_field(meaning, id, FIELD_SEQUENCE);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(cache->tupdesc, values, nulls)));
+	if (PG_NARGS() == 1)
+		return parse_own();
+
+	cache = get_cache(fcinfo);
+	if (!is_cached(cache, PG_GETARG_TEXT_PP(1)))
+		fill_cache(fcinfo, cache, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	meaning = cache->meaning;
+	meaning.epoch = PG_NARGS() == 2 ?
+		clock_of_unix_ms(meaning.dialect->epoch_ms) : PG_GETARG_TIMESTAMPTZ(2);
+	if (TIMESTAMP_NOT_FINITE(meaning.epoch))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("epoch must be finite")));
+	return meaning;
 }
 
-/* snowflake_parse(id): ts, node, worker, sequence */
+/*
+ * snowflake_timestamp(id), (id, layout, epoch)
+ */
+Datum
+snowflake_timestamp(PG_FUNCTION_ARGS)
+{
+	int64		id = PG_GETARG_INT64(0);
+	Meaning		meaning = getarg_meaning(fcinfo);
+
+	parse_check_by(&meaning, id);
+	PG_RETURN_TIMESTAMPTZ(id_timestamp(&meaning, id));
+}
+
+/*
+ * snowflake_parse(id), (id, dialect), (id, layout, epoch): ts, node, worker,
+ * sequence
+ */
 Datum
 snowflake_parse(PG_FUNCTION_ARGS)
 {
-	Meaning		own = parse_own();
+	int64		id = PG_GETARG_INT64(0);
+	Meaning		meaning = getarg_meaning(fcinfo);
+	Datum		values[4];
+	bool		nulls[4] = {false};
 
-	return parse(fcinfo, get_cache(fcinfo), &own);
-}
-
-/* snowflake_parse(id, dialect) */
-Datum
-snowflake_parse_dialect(PG_FUNCTION_ARGS)
-{
-	text	   *arg = PG_GETARG_TEXT_PP(1);
-	Cache	   *cache = get_cache(fcinfo);
-	Meaning		meaning;
-
-	if (!is_cached(cache, arg))
-	{
-		cache->dialect = parse_dialect(text_to_cstring(arg));
-		fill_cache(fcinfo, cache, cache->dialect->name, cache->dialect->layout);
-	}
-	meaning = parse_by_dialect(cache->dialect, &cache->layout);
-	return parse(fcinfo, cache, &meaning);
-}
-
-/* snowflake_parse(id, layout, epoch) */
-Datum
-snowflake_parse_layout(PG_FUNCTION_ARGS)
-{
-	text	   *arg = PG_GETARG_TEXT_PP(1);
-	TimestampTz epoch = parse_epoch(fcinfo, 2);
-	Cache	   *cache = get_cache(fcinfo);
-	Meaning		meaning = {.layout = &cache->layout};
-
-	if (!is_cached(cache, arg))
-	{
-		char	   *layout_text = text_to_cstring(arg);
-
-		fill_cache(fcinfo, cache, layout_text, layout_text);
-	}
-	meaning.layout_text = cache->source;
-	meaning.epoch = epoch;
-	return parse(fcinfo, cache, &meaning);
+	parse_check_by(&meaning, id);
+	values[0] = TimestampTzGetDatum(id_timestamp(&meaning, id));
+	values[1] = id_field(&meaning, id, FIELD_NODE);
+	values[2] = id_field(&meaning, id, FIELD_WORKER);
+	values[3] = id_field(&meaning, id, FIELD_SEQUENCE);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(get_cache(fcinfo)->tupdesc,
+													  values, nulls)));
 }
 
 /* snowflake_dialects(): one row a dialect */
@@ -402,7 +353,7 @@ snowflake_encode(PG_FUNCTION_ARGS)
 }
 
 /*
- * Say what is wrong with a text in a DETAIL, and in a HINT where that helps.
+ * Say what is wrong with a text.
  */
 static int
 errdetail_decode(const Codec *codec, CodecResult result,
@@ -413,12 +364,13 @@ errdetail_decode(const Codec *codec, CodecResult result,
 	const char *character = pnstrdup(str + offset, char_len);
 	char		max[CODEC_MAX_LENGTH];
 
+	errhint("%sName another form as the second argument: \"base32\", \"base58\" or \"base62\".",
+			result != CODEC_NOT_A_DIGIT ? "" :
+			psprintf("The digits are \"%s\"%s. ", codec->digits, codec->ignore_case ?
+					 ", in either case; I and L are read as 1, and O as 0" : ""));
 	switch (result)
 	{
 		case CODEC_NOT_A_DIGIT:
-			errhint("The digits are \"%s\"%s.", codec->digits,
-					codec->ignore_case ?
-					", in either case; I and L are read as 1, and O as 0" : "");
 			return errdetail("\"%s\" at position %d is not a digit of %s.",
 							 character, position, codec->name);
 		case CODEC_LEADING_ZERO:
@@ -442,7 +394,7 @@ errdetail_decode(const Codec *codec, CodecResult result,
 	return 0;
 }
 
-/* snowflake_decode(code, base) */
+/* snowflake_decode(code, base), with what copying a text puts around it */
 Datum
 snowflake_decode(PG_FUNCTION_ARGS)
 {
@@ -454,6 +406,10 @@ snowflake_decode(PG_FUNCTION_ARGS)
 	size_t		offset;
 	CodecResult result;
 
+	for (; len > 0 && scanner_isspace(str[0]); str++)
+		len--;
+	while (len > 0 && scanner_isspace(str[len - 1]))
+		len--;
 	result = codec_decode(codec, str, len, &id, &offset);
 	if (result != CODEC_OK)
 		ereport(ERROR,

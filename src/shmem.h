@@ -60,6 +60,20 @@ typedef struct Slot
 #define SHARED_SLOT	0
 
 /*
+ * The transaction of a process that has drawn IDs, by its local number, and the
+ * time unit of the first.
+ */
+typedef struct OpenNote
+{
+	pg_atomic_uint32 lxid;
+	pg_atomic_uint64 unit;
+} OpenNote;
+
+#define NOTE_OWN			0
+#define NOTE_OF_WORKERS		1
+#define OPEN_NOTES			2
+
+/*
  * A backend that draws IDs, at its process number.
  */
 typedef struct BackendEntry
@@ -83,27 +97,20 @@ typedef struct BackendEntry
 	pg_atomic_uint32 drawn_from;
 
 	/*
-	 * The transaction of this backend that has drawn IDs, by its local
-	 * number, and the time unit of the first; see open_draws.c.  Written by
-	 * the backend alone, with no lock, the time unit first; read by anyone,
-	 * the number first.
+	 * What its transaction has drawn; see open_draws.c.  Its own note is
+	 * written by the backend alone, with no lock, that of its parallel
+	 * workers by these, under SharedState.lock.  Read by anyone, with no
+	 * lock.
 	 */
-	pg_atomic_uint32 noted_lxid;
-	pg_atomic_uint64 noted_unit;
-
-	/*
-	 * The same of its parallel workers.  Written by them under
-	 * SharedState.lock.
-	 */
-	pg_atomic_uint64 workers_unit;
-	pg_atomic_uint32 workers_lxid;
+	OpenNote	notes[OPEN_NOTES];
 } BackendEntry;
 
 /*
  * The time unit of the first ID of a transaction that is prepared, or
  * PG_UINT64_MAX if it has drawn none.  The transaction ID stays when it has
- * ended, until another one takes the place by compare-and-swap; who did writes
- * the time unit, and then its own ID.  Read by anyone, the ID first.
+ * ended, until that of another one takes the place by compare-and-swap; then
+ * the process of that one writes the time unit, before it is prepared.  Read by
+ * anyone, with no lock.
  */
 typedef struct PreparedNote
 {

@@ -2,7 +2,8 @@
 # bench/README.md and docs/*.md.
 #
 #   1. Form: tables, width and length of pages, links, files that are named.
-#   2. Examples run, and their outputs are those shown.
+#   2. Examples run, and their outputs are those shown.  Those of other languages
+#      stand in programs that are tested (drivers.md, orms.md).
 #   3. The reference (docs/ref-*.md, formats.md, monitoring.md, operations.md)
 #      has each function, view, setting, wait event, check, dialect, SQLSTATE,
 #      log message, metric and alert as the server has it.
@@ -23,6 +24,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use CPAN::Meta::YAML;
+use File::Find;
 use IPC::Run;
 use List::Util qw(uniq);
 use PostgreSQL::Test::Cluster;
@@ -353,6 +355,25 @@ foreach my $command (@configured)
 	is($err, '', $command);
 }
 clean_up();
+
+# Code of other languages stands, line by line, in the programs that are tested.
+# Blanks around it, comments and lines of "..." do not count.
+sub code { return grep { $_ ne '' && $_ ne '...' } map { s{(?:^|\s+)(?:#|//)\s.*}{}r =~ s/^\s+|\s+$//gr } @_; }
+
+my %in_program;
+find({
+		no_chdir => 1,
+		wanted => sub { $in_program{$_} = 1 foreach -f ? code(split /\n/, slurp_file($_)) : () }
+	}, 't/clients', 't/orms');
+foreach my $page (map { $page{"docs/$_.md"} } 'drivers', 'orms')
+{
+	my @blocks = grep { $_->{mark} =~ /^(?:java|js|ts|php|perl|python|go|r|ruby)$/ } @{ $page->{blocks} };
+
+	ok(scalar @blocks, "$page->{name}: there is code");
+	none(
+		[ map { my $line = $_->{line}; map { "$page->{name}:$line: $_" } grep { !$in_program{$_} } code(@{ $_->{lines} }) } @blocks ],
+		"$page->{name}: the code stands in tested programs");
+}
 
 #
 # 3. The reference: functions, tables and views

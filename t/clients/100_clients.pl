@@ -19,7 +19,7 @@ my $dir = abs_path(dirname(__FILE__));
 my $jdbc = '/usr/share/java/postgresql.jar';
 
 # Those of Debian's packages, whatever else is installed.
-my ($python, $ruby) = ('/usr/bin/python3', '/usr/bin/ruby');
+my ($python, $ruby, $php, $perl) = map { "/usr/bin/$_" } qw(python3 ruby php perl);
 
 # scripts/test.sh says where node-postgres is.
 local $ENV{NODE_PATH} =
@@ -92,6 +92,8 @@ sub client
 
 client('psycopg 3', new_database('psycopg3'), $node->host,
 	$python, "$dir/psycopg3.py");
+client('asyncpg', new_database('asyncpg'), $node->host,
+	$python, "$dir/asyncpg_orders.py");
 client('SQLAlchemy', new_database('sqlalchemy'), $node->host,
 	$python, "$dir/sqlalchemy_orm.py");
 client('Django', new_database('django'), $node->host,
@@ -100,6 +102,10 @@ client('node-postgres', new_database('node'), $node->host,
 	'node', "$dir/node.js");
 client('pg of Ruby', new_database('ruby'), $node->host,
 	$ruby, "$dir/ruby.rb");
+client('DBD::Pg', new_database('dbd_pg'), $node->host,
+	$perl, "$dir/dbi/orders.pl");
+client('PDO', new_database('pdo'), $node->host,
+	$php, "$dir/pdo.php");
 new_database('jdbc');
 my @java = ('java', '-XX:-UsePerfData', '-cp', $jdbc, "$dir/Jdbc.java");
 client('JDBC', '', '',

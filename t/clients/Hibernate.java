@@ -13,6 +13,9 @@ import org.hibernate.annotations.GenericGenerator;
 import org.hibernate.cfg.Configuration;
 import org.hibernate.engine.SessionImplementor;
 import org.hibernate.id.IdentifierGenerator;
+import org.hibernate.id.IdentifierGeneratorHelper;
+import org.hibernate.id.enhanced.Optimizer;
+import org.hibernate.id.enhanced.OptimizerFactory;
 import org.hibernate.jdbc.Work;
 
 public class Hibernate {
@@ -35,6 +38,15 @@ public class Hibernate {
         public Long id;
 
         public String item;
+    }
+
+    // The key comes from a sequence, also where the table has another default.
+    @Entity(name = "tickets")
+    public static class Ticket {
+        @Id
+        @GeneratedValue(strategy = GenerationType.SEQUENCE, generator = "tickets")
+        @SequenceGenerator(name = "tickets", sequenceName = "tickets_seq", allocationSize = 50)
+        public Long id;
     }
 
     // Draws 50 IDs at a time.  What was not used within a second is left out, so
@@ -67,6 +79,8 @@ public class Hibernate {
         SessionFactory factory = new Configuration()
             .addAnnotatedClass(Order.class)
             .addAnnotatedClass(Line.class)
+            .addAnnotatedClass(Ticket.class)
+            .setProperty("hibernate.id.new_generator_mappings", "true")
             .setProperty("hibernate.dialect", "org.hibernate.dialect.PostgreSQLDialect")
             .setProperty("hibernate.connection.url", args[0])
             .setProperty("hibernate.jdbc.batch_size", "50")
@@ -112,6 +126,34 @@ public class Hibernate {
                 old += id < before ? 1 : 0;
             }
             check("blocks: an old one is not used up", old < 40, old);
+
+            // A pooled optimizer counts up to an ID.  The numbers below that are IDs of
+            // others, which were drawn in the same millisecond.
+            List<Long> drawn = new ArrayList<>();
+            try (ResultSet rs = st.executeQuery("SELECT snowflake_nextval(1000)")) {
+                while (rs.next())
+                    drawn.add(rs.getLong(1));
+            }
+            long top = drawn.stream().filter(id -> drawn.contains(id - 1)).max(Long::compare).get();
+            Optimizer pooled = OptimizerFactory.buildOptimizer("pooled", Long.class, 50, -1);
+            Set<Object> counted = new HashSet<>();
+            for (int n = 0; n < 50; n++)
+                counted.add(pooled.generate(() ->
+                    IdentifierGeneratorHelper.getIntegralDataTypeHolder(Long.class).initialize(top)));
+            counted.remove(top);
+            counted.retainAll(drawn);
+            check("a pooled optimizer makes IDs that others have", !counted.isEmpty(), drawn);
+            System.out.println("# " + counted.size() + " of 50");
+
+            // SEQUENCE goes on with its numbers after a conversion.
+            st.execute("CREATE SEQUENCE tickets_seq INCREMENT 50");
+            st.execute("CREATE TABLE tickets (id bigint PRIMARY KEY)");
+            st.execute("SELECT snowflake_convert('tickets', 'id', dry_run => false)");
+            Ticket ticket = new Ticket();
+            session.beginTransaction();
+            session.save(ticket);
+            session.getTransaction().commit();
+            check("SEQUENCE: a number after a conversion", ticket.id < 50, ticket.id);
             session.close();
         } catch (SQLException | InterruptedException e) {
             check("no error", false, e);

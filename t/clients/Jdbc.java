@@ -35,6 +35,7 @@ public class Jdbc {
                 prepared(conn, began);
                 ranges(conn, began);
                 getters(conn);
+                metadata(conn);
             }
         }
         System.out.println("1.." + ran);
@@ -70,11 +71,14 @@ public class Jdbc {
 
     // Many rows: the keys come in the order of the batch.
     static List<Long> batch(Connection conn, String what, int count) throws SQLException {
+        List<String> items = new ArrayList<>();
+        for (int n = 0; n < count; n++)
+            items.add(what + " " + n);
         OffsetDateTime since = now();
         List<Long> keys = new ArrayList<>();
-        try (PreparedStatement ps = conn.prepareStatement(INSERT, new String[] {"id"})) {
-            for (int n = 0; n < count; n++) {
-                ps.setString(1, what + " " + n);
+        try (PreparedStatement ps = conn.prepareStatement("INSERT INTO orders (item) VALUES (?)", new String[] {"id"})) {
+            for (String item : items) {
+                ps.setString(1, item);
                 ps.addBatch();
             }
             ps.executeBatch();
@@ -92,11 +96,8 @@ public class Jdbc {
             ps.setArray(1, conn.createArrayOf("bigint", keys.toArray()));
             try (ResultSet rs = ps.executeQuery()) {
                 rs.next();
-                String[] items = (String[]) rs.getArray(1).getArray();
-                boolean own = items.length == count;
-                for (int n = 0; own && n < count; n++)
-                    own = items[n].equals(what + " " + n);
-                check(what + ": each has the key of its own row", own, Arrays.toString(items));
+                List<String> found = Arrays.asList((String[]) rs.getArray(1).getArray());
+                check(what + ": each has the key of its own row", found.equals(items), found);
             }
         }
         return keys;
@@ -310,6 +311,28 @@ public class Jdbc {
                 state = e.getSQLState();
             }
             check("getInt() is an error, not another number", state.equals("22003"), state);
+        }
+    }
+
+    // The driver takes a default with "nextval(" for that of a sequence.
+    static void metadata(Connection conn) throws SQLException {
+        try (Statement st = conn.createStatement()) {
+            st.execute("CREATE TABLE other_orders (id bigint PRIMARY KEY DEFAULT snowflake_next())");
+        }
+        check("snowflake_nextval() is shown as bigserial and autoincrement",
+            columnOf(conn, "orders").equals("bigserial YES bigserial true"), columnOf(conn, "orders"));
+        check("snowflake_next() is shown as int8",
+            columnOf(conn, "other_orders").equals("int8 NO int8 false"), columnOf(conn, "other_orders"));
+    }
+
+    static String columnOf(Connection conn, String table) throws SQLException {
+        try (ResultSet rs = conn.getMetaData().getColumns(null, "public", table, "id");
+                Statement st = conn.createStatement();
+                ResultSet rows = st.executeQuery("SELECT id FROM " + table)) {
+            ResultSetMetaData row = rows.getMetaData();
+            rs.next();
+            return rs.getString("TYPE_NAME") + " " + rs.getString("IS_AUTOINCREMENT")
+                + " " + row.getColumnTypeName(1) + " " + row.isAutoIncrement(1);
         }
     }
 

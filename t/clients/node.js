@@ -17,18 +17,17 @@ async function main() {
 
   // A key comes back as a string, exact, and can be given back as one.
   let since = new Date();
-  let { rows } = await client.query(
-    'INSERT INTO orders (item) VALUES ($1) RETURNING id', ['tea']);
-  await checkKeys(client, 'INSERT', [rows[0].id], 1, 'string', since);
-  const key = rows[0].id;
-  ({ rows } = await client.query('SELECT item FROM orders WHERE id = $1', [key]));
-  check('a string finds its row', rows.length === 1 && rows[0].item === 'tea', rows);
+  let result = await client.query('INSERT INTO orders (item) VALUES ($1) RETURNING id', ['tea']);
+  const id = result.rows[0].id;
+  await checkKeys(client, 'INSERT', [id], 1, 'string', since);
+  result = await client.query('SELECT item FROM orders WHERE id = $1', [id]);
+  check('a string finds its row', result.rows.length === 1 && result.rows[0].item === 'tea', result.rows);
 
   // Many rows in one statement
   since = new Date();
   const items = Array.from({ length: 1000 }, (_, n) => `item ${n}`);
-  ({ rows } = await client.query(
-    'INSERT INTO orders (item) SELECT unnest($1::text[]) RETURNING id', [items]));
+  let { rows } = await client.query(
+    'INSERT INTO orders (item) SELECT unnest($1::text[]) RETURNING id', [items]);
   await checkKeys(client, 'one INSERT of many rows', rows.map((row) => row.id), 1000, 'string', since);
 
   // A statement with a name is prepared once on each connection.
@@ -85,15 +84,15 @@ async function main() {
     && rows.every(({ id, json }) => json.id === id), rows.length);
   ({ rows } = await client.query(`
     SELECT id, json_build_object('id', snowflake_encode(id, 'base32'), 'item', item) AS json
-    FROM orders WHERE id = $1`, [key]));
+    FROM orders WHERE id = $1`, [id]));
   const code = rows[0].json.id;
   check('in base32: 13 letters and digits', /^[0-9A-HJKMNP-TV-Z]{13}$/.test(code), code);
   ({ rows } = await client.query(
     "SELECT id FROM orders WHERE id = snowflake_decode($1, 'base32')", [code]));
-  check('which find the row', rows.length === 1 && rows[0].id === key, rows);
+  check('which find the row', rows.length === 1 && rows[0].id === id, rows);
   ({ rows } = await client.query(
-    'SELECT (json_populate_record(NULL::orders, $1)).id', [JSON.stringify({ id: key })]));
-  check('a text in JSON is read as a bigint', rows[0].id === key, rows);
+    'SELECT (json_populate_record(NULL::orders, $1)).id', [JSON.stringify({ id })]));
+  check('a text in JSON is read as a bigint', rows[0].id === id, rows);
 
   // Rows of a period, by the primary key
   const until = new Date(Date.now() + 1000);
@@ -102,6 +101,9 @@ async function main() {
   check('snowflake_in() finds the rows', rows[0].n === 1023, rows);
   ({ rows } = await client.query(inPeriod, [new Date(began - 86400000), began]));
   check('and none where there are none', rows[0].n === 0, rows);
+  const [fromDate, toDate] = [began, until];
+  result = await client.query('SELECT * FROM orders WHERE snowflake_in(id, $1, $2)', [fromDate, toDate]);
+  check('and returns them', result.rows.length === 1023, result.rows.length);
   const { rows: [range] } = await client.query(
     'SELECT lower(r) AS lo, upper(r) AS hi FROM id_range_for($1, $2) AS r', [began, until]);
   ({ rows } = await client.query(

@@ -21,16 +21,13 @@ began = now()
 
 # One row: the key comes back as a Python int.
 since = now()
-key = cur.execute(
-    "INSERT INTO orders (item) VALUES (%s) RETURNING id", ("tea",)).fetchone()[0]
+key = conn.execute("INSERT INTO orders (item) VALUES (%s) RETURNING id", ["tea"]).fetchone()[0]
 check_keys(cur, "INSERT", [key], 1, since)
 
 # Many rows: executemany() has a result for each, in the order of the parameters.
+items = [[f"item {n}"] for n in range(1000)]
 since = now()
-cur.executemany(
-    "INSERT INTO orders (item) VALUES (%s) RETURNING id",
-    [(f"item {n}",) for n in range(1000)],
-    returning=True)
+cur.executemany("INSERT INTO orders (item) VALUES (%s) RETURNING id", items, returning=True)
 keys = [cur.fetchone()[0]]
 while cur.nextset():
     keys.append(cur.fetchone()[0])
@@ -76,6 +73,9 @@ in_period = "SELECT count(*) FROM orders WHERE snowflake_in(id, %s, %s)"
 until = now() + timedelta(minutes=1)
 check("snowflake_in() with two times finds the rows",
       cur.execute(in_period, (began, until)).fetchone()[0] == total == 4101, total)
+from_ts, to_ts = began, until
+rows = conn.execute("SELECT * FROM orders WHERE snowflake_in(id, %s, %s)", [from_ts, to_ts]).fetchall()
+check("and returns them", len(rows) == total, len(rows))
 check("and none where there are none",
       cur.execute(in_period, (began - timedelta(days=1), began)).fetchone()[0] == 0)
 check("snowflake_in() with a range finds the rows", cur.execute(

@@ -98,6 +98,9 @@ in_period = "SELECT count(*) FROM orders WHERE snowflake_in(id, $1, $2)"
 total = conn.exec("SELECT count(*) FROM orders").getvalue(0, 0)
 found = conn.exec_params(in_period, [began, till]).getvalue(0, 0)
 check("snowflake_in() finds the rows", found == total && total == 3022, [found, total])
+from = began
+rows = conn.exec_params("SELECT * FROM orders WHERE snowflake_in(id, $1, $2)", [from, till])
+check("and returns them", rows.ntuples == total, rows.ntuples)
 found = conn.exec_params(in_period, [began - 86400, began]).getvalue(0, 0)
 check("and none where there are none", found == 0, found)
 lo, hi = conn.exec_params("SELECT lower(r), upper(r) FROM id_range_for($1, $2) AS r",

@@ -84,7 +84,7 @@ with Session(engine, future=True) as session:
     since = now()
     inserts.clear()
     keys = session.scalars(select(func.snowflake_nextval(1000))).all()
-    session.add_all(Order(id=key, item="drawn before") for key in keys)
+    session.add_all(Order(id=key, item="milk") for key in keys)
     session.flush()
     check_keys(cursor, "keys drawn before the flush", keys, 1000, since)
     check("in few statements", len(inserts) <= 2, len(inserts))
@@ -109,9 +109,9 @@ with Session(engine, future=True) as session:
     # The time range
     total = session.scalar(select(func.count()).select_from(Order))
     until = now() + timedelta(seconds=1)
-    found = session.scalars(
-        select(Order.id).where(func.snowflake_in(Order.id, began, until)).order_by(Order.id)).all()
-    check("snowflake_in() finds the rows", len(found) == total == 3001, (len(found), total))
+    from_ts, to_ts = began, until
+    rows = session.scalars(select(Order).where(func.snowflake_in(Order.id, from_ts, to_ts))).all()
+    check("snowflake_in() finds the rows", len(rows) == total == 3001, (len(rows), total))
     found = session.scalars(
         select(Order.id).where(func.snowflake_in(Order.id, began - timedelta(days=1), began))).all()
     check("and none where there are none", found == [], found)

@@ -101,10 +101,11 @@ check("it uses the primary key", "Index Cond" in rows.order_by("id")[:1].explain
 
 # The same without the lookup
 with connection.cursor() as c:
-    c.execute("SELECT lower(r), upper(r) FROM id_range_for(%s, %s) AS r", (began, until))
+    from_ts, to_ts = began, until
+    c.execute("SELECT lower(r), upper(r) FROM id_range_for(%s, %s) AS r", (from_ts, to_ts))
     lo, hi = c.fetchone()
-check("id_range_for() finds the rows",
-      Order.objects.filter(id__gte=lo, id__lt=hi).count() == total, (lo, hi))
+orders = Order.objects.filter(id__gte=lo, id__lt=hi)
+check("id_range_for() finds the rows", orders.count() == total, (lo, hi))
 
 
 # One argument, of Python's types or a text, is a day or an instant.

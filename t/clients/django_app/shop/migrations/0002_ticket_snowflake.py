@@ -3,7 +3,7 @@
 
 from django.db import migrations
 
-import shop.fields
+from shop.fields import SnowflakeField
 
 
 class Migration(migrations.Migration):
@@ -13,12 +13,6 @@ class Migration(migrations.Migration):
         migrations.RunSQL(
             "SELECT snowflake_convert('shop_ticket', 'id', dry_run => false)",
             "SELECT snowflake_convert('shop_ticket', 'id', dry_run => false, target => 'bigserial')",
-            state_operations=[
-                migrations.AlterField(
-                    model_name="ticket",
-                    name="id",
-                    field=shop.fields.SnowflakeField(primary_key=True, serialize=False),
-                ),
-            ],
+            state_operations=[migrations.AlterField("ticket", "id", SnowflakeField(primary_key=True, serialize=False))],
         ),
     ]

@@ -1,0 +1,4 @@
+export default {
+  client: 'pg',
+  connection: process.env.DATABASE_URL,
+};

@@ -1,0 +1,3 @@
+class Line < ActiveRecord::Base
+  belongs_to :order
+end
