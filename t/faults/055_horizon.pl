@@ -28,16 +28,14 @@ my ($node, $clock);
 
 sub new_server
 {
-	my ($name, $prepared) = @_;
+	my ($name, $conf) = @_;
 
 	$clock = 0;
-	$node = snowflake_node($name, <<CONF, clock => $clock);
+	$node = snowflake_node($name, <<CONF . $conf, clock => $clock);
 restart_after_crash = on
 autovacuum = off
 log_statement = none
 max_connections = 40
-max_prepared_transactions = $prepared
-snowflake.max_drift = 300ms
 snowflake.max_wait = 60s
 snowflake.reserve_window = 1s
 CONF
@@ -110,7 +108,7 @@ sub doctor
 #
 # Who holds it back, and who does not
 #
-new_server('single', 1);
+new_server('single', "max_prepared_transactions = 1\nsnowflake.max_drift = 60s\n");
 {
 	my $session = session($node);
 	my $pid = $session->query_safe('SELECT pg_backend_pid()');
@@ -123,7 +121,6 @@ new_server('single', 1);
 	cmp_ok($session->query_safe('SELECT snowflake_horizon()'), '>', $id, 'not for its own transaction');
 	$session->query_safe("INSERT INTO outbox VALUES ($id, 'drawn before')");
 	holds($id, 'and then inserted');
-	is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox'), 0, 'which nobody sees');
 	$session->query_safe('COMMIT');
 	passes($id, 'committed');
 
@@ -180,11 +177,12 @@ new_server('single', 1);
 	passes($id, 'when it has ended, it is there again');
 	like(doctor(), qr/^ok: No transaction/, 'and the doctor is content');
 
-	is($node->safe_psql('postgres', <<'SQL'), 't|t', '1000 calls on an idle server write no WAL and draw nothing');
+	my $idle = <<'SQL';
 SELECT pg_current_wal_insert_lsn() AS lsn, (SELECT sum(issued) FROM pg_stat_snowflake_slots) AS issued \gset
 DO 'BEGIN FOR i IN 1 .. 1000 LOOP PERFORM snowflake_horizon(); END LOOP; END';
 SELECT pg_current_wal_insert_lsn() = :'lsn', sum(issued) = :issued FROM pg_stat_snowflake_slots;
 SQL
+	ok(wait_for(sub { $node->safe_psql('postgres', $idle) eq 't|t' }), '1000 calls write no WAL, when nobody else does, and draw nothing');
 }
 
 #
@@ -200,7 +198,7 @@ foreach my $how (qw(kill stop))
 	set_clock($node, $clock - 0.5);
 	start_node($node);
 	cmp_ok($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), '>', $horizon, "after a $how with the clock set back: the next ID is above the horizon that was");
-	set_clock($node, $clock);
+	set_clock($node, $clock += 5);
 }
 
 #
@@ -239,8 +237,7 @@ sub release
 
 {
 	my ($writer, $other, $reader) = map { session($node) } 1 .. 3;
-	my $draw = 'SELECT snowflake_nextval()';
-	my ($held, $id, $horizon);
+	my ($held, $id);
 
 	# between the choice of a time unit and the swap, before its note and after; and
 	# between the swap and the end of the call
@@ -250,8 +247,8 @@ sub release
 
 		id($writer);
 		$writer->query_safe('BEGIN');
-		$held = hold($writer, $draw, @$case);
-		$horizon = horizon();
+		$held = hold($writer, 'SELECT snowflake_nextval()', @$case);
+		my $horizon = horizon();
 		id($other);
 		$id = release($held);
 		cmp_ok($id, '>=', $horizon, "$what: its ID is above the horizon, or holds it back");
@@ -286,17 +283,11 @@ sub release
 
 	# A writer in a slot that no other draws from: it has drawn ahead of the clock there.
 	# It does not see what others have drawn since it looked.
-	$node->safe_psql('postgres', q(ALTER SYSTEM SET snowflake.max_drift = '60s'));
-	reload_node($node);
-	foreach my $session ($writer, $other)
-	{
-		1 until $session->query('SHOW snowflake.max_drift') eq '1min';
-	}
 	id($writer);
 	set_clock($node, $clock - 30);
 	$id = id($writer, 'SELECT max(id) FROM snowflake_nextval(6000) AS id');
 	isnt($writer->query_safe("SELECT worker FROM snowflake_parse($id)"), 0, 'a writer has gone to another slot');
-	$held = hold($writer, $draw, 'open_draws_note');
+	$held = hold($writer, 'SELECT snowflake_nextval()', 'open_draws_note');
 	set_clock($node, $clock += 600);
 	my $latest = id($other);
 	$id = release($held);
@@ -310,7 +301,7 @@ sub release
 # All at once.  A writer is a psql with a script of three transactions, which begins
 # again when it has ended, or lost its connection.  WAIT is up to 2 s.
 #
-new_server('all', 10);
+new_server('all', "max_prepared_transactions = 10\nsnowflake.max_drift = 300ms\n");
 my $prepared = q(INSERT INTO outbox (kind) VALUES ('prepared'); WAIT; PREPARE TRANSACTION GID; WAIT; END PREPARED GID;);
 my %writers = (
 	default => q(INSERT INTO outbox (kind) VALUES ('default'), ('default'); WAIT; INSERT INTO outbox (kind) VALUES ('default'); END;),
@@ -335,7 +326,6 @@ SQL
 my %running;
 
 sub either { return rand() < 0.5 ? 'COMMIT' : 'ROLLBACK'; }
-
 # What a writer that has ended has prepared and not ended
 sub end_prepared
 {
@@ -363,12 +353,13 @@ my $two = <<'SQL';
 SELECT snowflake_horizon() AS horizon \gset
 SELECT id FROM outbox WHERE id > LAST AND id < :horizon ORDER BY id;
 SQL
+
+# Readers.  Where the file "stop" is, they poll once more.
 my @polls = (
 	[ 'by the horizon' => $two ],
 	[ 'by the horizon, in a transaction' => "BEGIN READ ONLY;\n${two}COMMIT;" ],
 	[ 'by a function' => 'SELECT * FROM outbox_after(LAST);' ],
 	[ 'by the largest ID' => 'SELECT id FROM outbox WHERE id > LAST ORDER BY id;' ]);
-# Where the file "stop" is, they poll once more.
 my @readers = map {
 	start_process("$dir/reader$_", $^X, abs_path($INC{'FaultTest.pm'} =~ s/FaultTest.pm/poll.pl/r), "$dir/ids$_", "$dir/stop",
 		$polls[$_][1], $node->installed_command('psql'), qw(-XAtq -v ON_ERROR_STOP=1 -d), $node->connstr('postgres'))
@@ -386,15 +377,10 @@ sub go_on
 
 	while (clock_gettime(CLOCK_MONOTONIC) < $end)
 	{
-		foreach my $name (sort keys %writers)
-		{
-			start_writer($name) if !$running{$name} || process_ended($running{$name});
-		}
+		!$running{$_} || process_ended($running{$_}) and start_writer($_) foreach sort keys %writers;
 		if (!$stopped || process_ended($stopped))
 		{
-			my $pid = busy_backend($node, 'writer');
-
-			$stopped = start_process("$dir/stopped", 'sh', '-c', "kill -STOP $pid && sleep 0.3; kill -CONT $pid");
+			$stopped = start_process("$dir/stopped", 'sh', '-c', 'kill -STOP $0 && sleep 0.3; kill -CONT $0', busy_backend($node, 'writer'));
 			$stops++;
 		}
 		usleep(50_000);
@@ -402,13 +388,15 @@ sub go_on
 	return;
 }
 
+sub writers_end { return wait_for(sub { !grep { !process_ended($_) } values %running, $stopped }) || die 'writers do not end'; }
+
 # The clock goes so far from the right one, one after the other.
 sub step { foreach my $step (@_, 0) { set_clock($node, $clock + $step); go_on(0.7); } return; }
 
 my %faults = (
 	'kill -9 of a backend' => sub {
 		kill 'KILL', busy_backend($node, 'writer');
-		sleep 1;
+		writers_end();
 		wait_for(sub { defined try_sql($node, 'SELECT 1') });
 	},
 	'kill -9 of the server, clock set back' => sub {
@@ -434,7 +422,7 @@ foreach my $round (1 .. $rounds)
 }
 
 # The end: all have ended, and the clock moves on.
-wait_for(sub { !grep { !process_ended($_) } values %running, $stopped }) or die 'writers do not end';
+writers_end();
 end_prepared($_) foreach grep { /prepared/ } keys %writers;
 set_clock($node, $clock += 10);
 my @rows = map { [ split /\|/ ] } split /\n/, $node->safe_psql('postgres', 'SELECT id, kind FROM outbox ORDER BY id');
@@ -442,7 +430,7 @@ passes($rows[-1][0], 'all is below the horizon');
 append_to_file("$dir/stop", '');
 wait_for(sub { !grep { !process_ended($_) } @readers }) or die 'readers do not end';
 
-# how many of each kind, which their second column is
+# How many of each kind
 sub kinds
 {
 	my %kinds;
@@ -456,7 +444,7 @@ is(kinds(@rows) =~ s/ \d+//gr, 'ahead, copy, default, deferred, many, parallel, 
 cmp_ok($node->safe_psql('postgres', q(SELECT count(*) FROM outbox WHERE kind = 'parallel' AND drawer <> writer)), '>', 0, 'parallel workers drew some');
 foreach my $i (0 .. $#polls)
 {
-	my ($name) = @{ $polls[$i] };
+	my $name = $polls[$i][0];
 	my @read = split /\n/, slurp_file("$dir/ids$i");
 	my %is_read = map { $_ => 1 } @read;
 	my $missed = kinds(grep { !$is_read{ $_->[0] } } @rows);
