@@ -36,6 +36,7 @@ my %open = (
 	'snowflake_explain(bigint)' => [ '152075078181383514' ],
 	'snowflake_explain(bigint,text)' => [ '152075078181383514', 'twitter' ],
 	'snowflake_explain(bigint,text,timestamp with time zone)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00' ],
+	'snowflake_horizon()' => [],
 	'snowflake_dialects()' => [],
 	'snowflake_timestamp(bigint)' => [ '152075078181383514' ],
 	'id_range_for(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
