@@ -39,6 +39,7 @@ my %open = (
 	'snowflake_horizon()' => [],
 	'snowflake_dialects()' => [],
 	'snowflake_timestamp(bigint)' => [ '152075078181383514' ],
+	'snowflake_timestamp(bigint,text,timestamp with time zone)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00' ],
 	'id_range_for(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
 	'id_range_for(timestamp with time zone,timestamp with time zone)' => [ '2024-05-01 10:00+00', '2024-05-01 11:00+00' ],
 	'id_range_for(date)' => [ '2024-05-01' ],
