@@ -2,46 +2,42 @@
 -- Periods
 --
 
--- The one name that others may have given to a function of theirs
-DO $$
-DECLARE
-    taken regprocedure := (SELECT min(f) FROM unnest(
-        '{date,text,timestamptz,"timestamptz, timestamptz"}'::text[]) AS args,
-        to_regprocedure(format('@extschema@.id_range_for(%s)', args)) AS f);
+-- The one name that others may have given to a function of theirs.  The result of those for a
+-- day and a text depends on the session's time zone, so it is not the planner's to know.
+DO $do$
 BEGIN
-    IF taken IS NOT NULL THEN
-        RAISE duplicate_function USING
-            MESSAGE = format('function %s already exists in schema %s', taken, '@extschema@'),
-            HINT = 'Rename that function, or create the extension in another schema: '
-                'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext';
-    END IF;
-END $$;
+    CREATE FUNCTION id_range_for(ts timestamptz)
+    RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_instant'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE
+    SUPPORT snowflake_settings_support;
 
-CREATE FUNCTION id_range_for(ts timestamptz)
-RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_instant'
-LANGUAGE C STABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_settings_support;
+    CREATE FUNCTION id_range_for(from_ts timestamptz, to_ts timestamptz)
+    RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_bounds'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE
+    SUPPORT snowflake_settings_support;
+
+    CREATE FUNCTION id_range_for(day date)
+    RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_day'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+    CREATE FUNCTION id_range_for(day_or_ts text)
+    RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_text'
+    LANGUAGE C STABLE STRICT PARALLEL SAFE;
+EXCEPTION
+    WHEN duplicate_function THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'duplicate_function',
+            MESSAGE = SQLERRM,
+            HINT = 'Rename that function, or create the extension in another schema: '
+                   'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext';
+END
+$do$;
 COMMENT ON FUNCTION id_range_for(timestamptz) IS
 'all snowflake IDs of the time unit that holds an instant';
-
-CREATE FUNCTION id_range_for(from_ts timestamptz, to_ts timestamptz)
-RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_bounds'
-LANGUAGE C STABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION id_range_for(timestamptz, timestamptz) IS
 'all snowflake IDs with a time from from_ts to before to_ts';
-
--- The result of these two depends on the session's time zone, so it is not the
--- planner's to know.
-CREATE FUNCTION id_range_for(day date)
-RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_day'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION id_range_for(date) IS
 'all snowflake IDs of a day in the time zone of the session';
-
-CREATE FUNCTION id_range_for(day_or_ts text)
-RETURNS int8range AS 'MODULE_PATHNAME', 'id_range_for_text'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION id_range_for(text) IS
 'all snowflake IDs of a day, or, if the text has a time of day, of the time unit that holds it';
 

@@ -49,8 +49,8 @@ RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_horizon'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED
 SUPPORT snowflake_horizon_support;
 COMMENT ON FUNCTION snowflake_horizon() IS
-'every row of this database whose ID is below, and was drawn by this server in the transaction '
-'that inserted it, is seen by statements that begin after this one; not in the same statement';
+'the ID below which no row of this database can appear any more, for statements that begin '
+'afterwards; only of rows whose ID was drawn by this server in the transaction that inserted them';
 
 -- IMMUTABLE: text forms depend on no setting
 CREATE FUNCTION snowflake_encode(id bigint, base text DEFAULT 'base32')

@@ -54,7 +54,7 @@ run_tool() {
 	fi
 	as_user env PATH="$PWD/node_modules/.bin:$bin:$PATH" PGHOST=127.0.0.1 PGUSER=app PGPASSWORD="$password" \
 		PGDATABASE="$1" DATABASE_URL="postgres://app:$password@127.0.0.1:$PGPORT/$1" DO_NOT_TRACK=1 \
-		timeout 900 bash run
+		SUPERUSER_HOST="$work" timeout 900 bash run
 }
 
 find_major

@@ -30,8 +30,9 @@
  * the latest time unit that any of them has gone to (shared->latest_unit):
  * with that further ahead than max_drift, nobody draws, and nobody begins more
  * than max_drift below it.  It is raised before an ID is taken there, and
- * looked at before one is taken anywhere: so no ID has a time more than
- * max_drift below that of one that was drawn before.
+ * looked at after one is taken anywhere; an ID that was left behind meanwhile is
+ * given up.  So no ID has a time more than max_drift below that of one that was
+ * drawn before.
  *
  * The clock is one of several (clock.c).  With the logical one, all backends
  * draw in that latest time unit, and the clock that 4. and 5. mean is the
@@ -511,8 +512,8 @@ take(uint64 want, int64 *first)
 }
 
 /*
- * Has anybody gone so far ahead since this backend looked that an ID taken here
- * would be too far below?  Then it was stopped meanwhile, and gives the ID up.
+ * Has anybody gone so far ahead that an ID taken here is too far below?  Looked
+ * at after it is taken, as this backend may have been stopped at any time before.
  */
 static inline bool
 is_left_behind(void)
@@ -814,12 +815,10 @@ generator_take(uint64 want, int64 *first)
 	TimestampTz now = clock_read_to_draw();
 
 	/*
-	 * Mostly it goes on where it is, as the clock is in that time unit, and
-	 * nobody was much later.  Unsigned, so that a clock behind it is "no"
-	 * too.
+	 * Mostly it goes on where it is, as the clock is in that time unit.
+	 * Unsigned, so that a clock behind it is "no" too.
 	 */
-	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us) &&
-		likely(pg_atomic_read_u64(&shared->latest_unit) <= my.latest_unit))
+	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us))
 	{
 		uint64		count = take(want, first);
 

@@ -2,7 +2,8 @@
 # What the tests in t/orms share; scripts/orms.sh runs them.  A test is a file
 # "run" that sources this, prints TAP, and ends with done_testing.  It runs as an
 # unprivileged user in a copy of its folder, and connects as the role "app",
-# which owns the database $PGDATABASE and may create others.
+# which owns the database $PGDATABASE and may create others.  On the socket in
+# $SUPERUSER_HOST, "postgres" may log in too.
 
 set -euo pipefail
 
@@ -86,7 +87,12 @@ make_extension() {
 		sql "ALTER DATABASE $PGDATABASE SET search_path = public, $1"
 	fi
 	sql "CREATE EXTENSION snowflake ${1:+SCHEMA $1}"
-	extension_schema=${1:-public}
+	extension_is_in "${1:-public}"
+}
+
+# From now on its members must stay as they are
+extension_is_in() {
+	extension_schema=$1
 	made=$(members)
 }
 

@@ -1,0 +1,3 @@
+import config from './mikro-orm.config.js';
+
+export default { ...config, schemaGenerator: {} };
