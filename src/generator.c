@@ -837,13 +837,19 @@ generator_horizon(void)
 {
 	TimestampTz now = clock_read();
 	uint64		limit = pg_atomic_read_u64(&shared->mark.limit_unit);
+	uint64		last = pg_atomic_read_u64(&shared->latest_unit);
 	uint64		time;
 	uint64		first_word;
 
 	if (snowflake_clock == CLOCK_MODE_LOGICAL)
-		time = pg_atomic_read_u64(&shared->latest_unit) + 1;
+		time = last + 1;
 	else
 		time = (uint64) Max(layout_unit_floor(&snowflake_layout, now - snowflake_epoch), 0);
+
+	/* where the clock is so far back that nobody draws: all that was drawn */
+	time = Max(time, pg_atomic_read_u64(&shared->mark.floor_unit));
+	if (last > latest_unit(now))
+		time = Max(time, last + 1);
 	time = Min(Min(time, limit), MAX_TIME);
 	if (time == 0)
 		return 0;
