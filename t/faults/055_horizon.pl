@@ -195,14 +195,13 @@ foreach my $how (qw(kill stop))
 
 	set_clock($node, $clock - 3600);
 	passes($id, 'a clock that was set back does not keep readers from what was drawn before');
-	set_clock($node, $clock);
-	set_clock($node, $clock + 3600) if $how eq 'kill';
+	set_clock($node, $how eq 'kill' ? $clock + 3600 : $clock);
 	my $horizon = horizon();
 	$how eq 'kill' ? kill9_postmaster($node) : $node->stop;
-	set_clock($node, $clock - 0.5);
+	set_clock($node, $clock - 30);
 	start_node($node);
-	ok($node->poll_query_until('postgres', "SELECT snowflake_horizon() >= $horizon"), "after a $how with the clock set back: the horizon is there again");
 	cmp_ok($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), '>', $horizon, "after a $how with the clock set back: the next ID is above the horizon that was");
+	passes($horizon - 1, 'which is there again');
 	set_clock($node, $clock += 5);
 }
 
