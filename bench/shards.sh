@@ -9,7 +9,7 @@
 #   --rows N      orders of each kind (default 100000)
 #   --quick       a smoke run of a minute: its figures mean little
 #
-# PG_MAJOR=17 bench/shards.sh takes that server version.  Takes half an hour.  The
+# PG_MAJOR=17 bench/shards.sh takes that server version.  Takes 40 minutes.  The
 # exit status says whether it could measure, not what came out.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

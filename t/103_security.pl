@@ -183,6 +183,7 @@ my %uncalled = (
 	'snowflake_copy_support(internal)' => 'open',
 	'snowflake_copy_nextval(internal)' => 'open',
 	'snowflake_in_support(internal)' => 'open',
+	'snowflake_horizon_support(internal)' => 'open',
 );
 
 # With the rights of the extension's owner: the tables are not for the callers.

@@ -4,8 +4,8 @@ import { defineConfig } from 'prisma/config';
 
 // The engine that changes the schema is here the one in WebAssembly: the other is
 // no package of the npm registry.  Its adapter does not know the types "char" and
-// name of the system catalogs: it gets them as text.  It takes PGHOST and so on,
-// since with a connection string it would take the database for its shadow.
+// name of the system catalogs: it gets them as text.  For `migrate dev` and
+// `migrate diff`, it cannot drop the shadow database that it makes.
 const known = (result) => {
   for (const field of result?.fields ?? [])
     if (field.dataTypeID === 18 || field.dataTypeID === 19) field.dataTypeID = 25;
@@ -13,14 +13,7 @@ const known = (result) => {
 };
 
 class Client extends pg.Client {
-  constructor(...args) {
-    super(...args);
-    this.on('error', () => {});
-  }
-
   query(...args) {
-    // The shadow database, while its last session is still there
-    if (/^DROP DATABASE/.test(args[0])) args[0] += ' WITH (FORCE)';
     const done = args.at(-1);
     if (typeof done !== 'function') return super.query(...args).then(known);
     return super.query(...args.slice(0, -1), (error, result) => done(error, known(result)));
@@ -32,5 +25,5 @@ export default defineConfig({
   migrations: { path: 'migrations' },
   experimental: { adapter: true },
   engine: 'js',
-  adapter: async () => new PrismaPg({ Client }),
+  adapter: async () => new PrismaPg({ connectionString: process.env.DATABASE_URL, Client }),
 });
