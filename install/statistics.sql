@@ -110,7 +110,8 @@ COMMENT ON COLUMN pg_stat_snowflake_slots.pids IS
 'process IDs of these sessions; null without the right to all statistics';
 COMMENT ON COLUMN pg_stat_snowflake_slots.last_ts IS
 'its time, since server start or the last snowflake_advance(); null when none was drawn';
-COMMENT ON COLUMN pg_stat_snowflake_slots.last_id IS 'last ID drawn from the slot since then';
+COMMENT ON COLUMN pg_stat_snowflake_slots.last_id IS
+'last ID drawn from the slot since then, or the last one that a snowflake_horizon() has closed';
 COMMENT ON COLUMN pg_stat_snowflake_slots.issued IS
 'number of IDs drawn from the slot; may lag by what a session has drawn since it came to its slot';
 
