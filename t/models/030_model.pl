@@ -517,7 +517,7 @@ fails_model('prepared transactions keep no note', qr/told/, 'TRANSACTIONS=1', 'N
 fails_model('they keep it once they are prepared', qr/told/, 'TRANSACTIONS=1', 'KEPT_LATE');
 fails_model('they are looked at first', qr/told/, 'TRANSACTIONS=1', 'PREPARED_FIRST');
 fails_model('the snapshot is taken before the horizon', qr/committed/, 'TRANSACTIONS=1', 'SNAPSHOT_EARLY');
-fails_model('a horizon is above what was drawn', qr/^!/, 'TRANSACTIONS=1', 'NEVER=horizon==TIMES&&noted_in[0]!=0');
+fails_model('a horizon is above what was drawn', qr/^!/, 'TRANSACTIONS=1', 'NEVER=is_high');
 
 #
 # Who wakes whom

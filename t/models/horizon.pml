@@ -46,6 +46,7 @@
 #define NONE		15			/* above all time units */
 
 #define least(a, b)		((a) < (b) -> (a) : (b))
+#define is_high			(horizon == TIMES && noted_in[0] != 0)	/* for NEVER */
 #define most(a, b)		((a) > (b) -> (a) : (b))
 
 byte clock = 1;
