@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #ifdef __linux__
 #include <sys/sysmacros.h>
 #endif
@@ -107,7 +108,8 @@ read_line(const char *path, char *line, size_t size)
 /*
  * A disk that is attached gets the device number of one that was detached, and
  * may be its clone.  So since 5.15 Linux counts the disks of a boot.  The folder
- * of a partition is in that of its disk.  Not every file system is on one disk.
+ * of a partition is in that of its disk.  Btrfs, ZFS and network file systems are
+ * not on a disk with that number; of the first two a clone has another fsid.
  */
 static const char *
 disk_count(dev_t device)
@@ -158,21 +160,23 @@ instance_text(void)
 	char		boot_id[64];
 	char		host[256];
 	struct stat st;
+	struct statvfs fs;
 
 	if (instance != NULL)
 		return instance;
 
 	if (!read_line(BOOT_ID_FILE, boot_id, sizeof(boot_id)) ||
 		gethostname(host, sizeof(host)) != 0 ||
-		stat(DataDir, &st) != 0)
+		stat(DataDir, &st) != 0 || statvfs(DataDir, &fs) != 0)
 		return "";
 	host[sizeof(host) - 1] = '\0';
 
 	instance = MemoryContextStrdup(TopMemoryContext,
-								   psprintf("boot %s, host %s, device %llu, disk %s, inode %llu, created %s, %s",
+								   psprintf("boot %s, host %s, device %llu, disk %s, file system %llx, inode %llu, created %s, %s",
 											boot_id, host,
 											(unsigned long long) st.st_dev,
 											disk_count(st.st_dev),
+											(unsigned long long) fs.f_fsid,
 											(unsigned long long) st.st_ino,
 											created_at(), DataDir));
 	return instance;

@@ -28,15 +28,16 @@ my %env = (
 	LD_PRELOAD => compile($node, 'container.c', qw(-shared -fPIC), '-ldl'),
 	CONTAINER_DISK => $disk);
 
-# Without the registry, in this pod, and on a disk that the kernel counts so.
+# Without the registry, in this pod, and on a disk that the kernel counts so, and
+# this file system.
 sub start_in
 {
-	my ($host, $count) = @_;
+	my ($host, $count, $fsid) = @_;
 
 	set_proxy($proxy, 'hole');
 	unlink $disk;
 	append_to_file($disk, "$count\n") if $count ne '';
-	local %ENV = (%ENV, %env, CONTAINER_HOST => $host);
+	local %ENV = (%ENV, %env, CONTAINER_HOST => $host, CONTAINER_FSID => $fsid // 1);
 	$node->start;
 	return;
 }
@@ -123,6 +124,9 @@ $number = is_another('the disk is not known', $number);
 $node->stop;
 start_in('pod-b', '');
 is_same('it is not known again', $number);
+$node->stop;
+start_in('pod-b', '', 2);
+is_another('a clone of the file system', $number);
 
 $node->stop;
 $registry->stop;
