@@ -365,7 +365,7 @@ find({
 		no_chdir => 1,
 		wanted => sub { $in_program{$_} = 1 foreach -f ? code(split /\n/, slurp_file($_)) : () }
 	}, 't/clients', 't/orms');
-foreach my $page (map { $page{"docs/$_.md"} } 'drivers', 'orms')
+foreach my $page (map { $page{"docs/$_.md"} } 'drivers', 'orms', 'reading-changes')
 {
 	my @blocks = grep { $_->{mark} =~ /^(?:java|js|ts|php|perl|python|go|r|ruby)$/ } @{ $page->{blocks} };
 
@@ -636,7 +636,8 @@ none(
 	],
 	'which has that heading');
 my @named_pages = map { m{\b(docs/[\w-]+\.md|README\.md)}g } $source,
-  map { slurp_file($_) } glob('*.control install/*.sql monitoring/* packaging/* debian/control* META.json scripts/*');
+  map { slurp_file($_) }
+  grep { -f } glob('*.control install/*.sql monitoring/* packaging/* packaging/*/* debian/control* META.json scripts/*');
 cmp_ok(scalar @named_pages, '>', 3, 'other files name pages');
 none([ uniq sort grep { !$page{$_} } @named_pages ], 'which exist');
 
