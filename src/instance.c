@@ -11,10 +11,17 @@
  */
 #include "postgres.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#ifdef __linux__
+#include <sys/sysmacros.h>
+#endif
+#include <unistd.h>
 
 #include "access/timeline.h"
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "access/xlogrecovery.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
@@ -83,37 +90,95 @@ instance_goes_on(TimeLineID timeline)
 }
 
 /*
+ * A line that the kernel shows.  False where there is none.
+ */
+static bool
+read_line(const char *path, char *line, size_t size)
+{
+	FILE	   *file = AllocateFile(path, "r");
+	bool		is_read = file != NULL && fgets(line, (int) size, file) != NULL;
+
+	if (file != NULL)
+		FreeFile(file);
+	if (is_read)
+		line[strcspn(line, "\n")] = '\0';
+	return is_read && line[0] != '\0';
+}
+
+/*
+ * A disk that is attached gets the device number of one that was detached, and
+ * may be its clone.  So since 5.15 Linux counts the disks of a boot.  The folder
+ * of a partition is in that of its disk.  Btrfs, ZFS and network file systems are
+ * not on a disk with that number; of the first two a clone has another fsid.
+ */
+static const char *
+disk_count(dev_t device)
+{
+	const char *folder = psprintf("/sys/dev/block/%u:%u", (unsigned) major(device),
+								  (unsigned) minor(device));
+	char		count[64];
+
+	if (!read_line(psprintf("%s/diskseq", folder), count, sizeof(count)) &&
+		!read_line(psprintf("%s/../diskseq", folder), count, sizeof(count)))
+		return "?";
+	return pstrdup(count);
+}
+
+/*
+ * When the control file was created, which is never renamed nor created anew by
+ * a running server.  No copy of files keeps it, though one that is put in the
+ * place of the data directory may get its inode.
+ */
+static const char *
+created_at(void)
+{
+#ifdef STATX_BTIME
+	struct statx stx;
+
+	if (statx(AT_FDCWD, XLOG_CONTROL_FILE, 0, STATX_BTIME, &stx) == 0 &&
+		(stx.stx_mask & STATX_BTIME) != 0)
+		return psprintf(INT64_FORMAT ".%09u", (int64) stx.stx_btime.tv_sec,
+						(unsigned) stx.stx_btime.tv_nsec);
+#endif
+	return "?";
+}
+
+/*
  * A text that tells this server from a copy of its data directory, and from
  * itself before the machine was booted.  '' where that cannot be known; that
  * is to be taken as equal to nothing.
+ *
+ * All containers of a machine have one boot_id, and one path.  Names of
+ * namespaces would not help: a container that is started again has others, and
+ * the next one may have those of one that is gone.  The host name is that of the
+ * container or pod.
  */
 const char *
 instance_text(void)
 {
 	static char *instance = NULL;
 	char		boot_id[64];
+	char		host[256];
 	struct stat st;
-	FILE	   *file;
+	struct statvfs fs;
 
 	if (instance != NULL)
 		return instance;
 
-	file = AllocateFile(BOOT_ID_FILE, "r");
-	if (file == NULL)
+	if (!read_line(BOOT_ID_FILE, boot_id, sizeof(boot_id)) ||
+		gethostname(host, sizeof(host)) != 0 ||
+		stat(DataDir, &st) != 0 || statvfs(DataDir, &fs) != 0)
 		return "";
-	if (fgets(boot_id, sizeof(boot_id), file) == NULL)
-		boot_id[0] = '\0';
-	FreeFile(file);
-	boot_id[strcspn(boot_id, "\n")] = '\0';
-	if (boot_id[0] == '\0' || stat(DataDir, &st) != 0)
-		return "";
+	host[sizeof(host) - 1] = '\0';
 
 	instance = MemoryContextStrdup(TopMemoryContext,
-								   psprintf("boot %s, device %llu, inode %llu, %s",
-											boot_id,
+								   psprintf("boot %s, host %s, device %llu, disk %s, file system %llx, inode %llu, created %s, %s",
+											boot_id, host,
 											(unsigned long long) st.st_dev,
+											disk_count(st.st_dev),
+											(unsigned long long) fs.f_fsid,
 											(unsigned long long) st.st_ino,
-											DataDir));
+											created_at(), DataDir));
 	return instance;
 }
 
