@@ -252,7 +252,8 @@ if [ ${#named[@]} -eq 0 ] || [ ${#regress[@]} -gt 0 ] || [ ${#isolation[@]} -gt 
 fi
 
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" SNOWFLAKE_PATRONI="$patroni"
-	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package")
+	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package"
+	${image:+SNOWFLAKE_IMAGE="$work/image"})
 [ ${#tap[@]} -eq 0 ] || {
 	here+=('TAP tests')
 	begin 'TAP tests' run_tap_alone "${tap[@]}"
