@@ -110,25 +110,26 @@ has_bitcode() {
 	dpkg-deb -c "$1" | grep 'lib/bitcode/snowflake\.index\.bc$'
 }
 
-# The image, of a build and of the package: what is in it
+# The image, of a build and of the package: what is in it, and that it is the same
 build_images() {
 	in_build STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot sh -ec '
 		cd /build/snowflake
+		version=$(make -s print-EXTVERSION)
 		for deb in "" /build/postgresql-$0-snowflake_*.deb; do
 			make image PG_CONFIG="/usr/lib/postgresql/$0/bin/pg_config" DEB="$deb"
 			buildah build -f packaging/Containerfile -t snowflake image
 			mounted=$(buildah mount "$(buildah from snowflake)")
-			diff -r image "$mounted"
-			for extension in *.control; do
-				echo "share/extension/$extension"
-				(cd install && ls "${extension%.control}"--*.sql | sed "s,^,share/extension/,")
-			done >/build/expected
-			printf "%s\n" lib/snowflake.so licenses/snowflake >>/build/expected
-			(cd "$mounted" && find * ! -type d) | sort >/build/found
-			sort -u /build/expected | diff - /build/found
-			cmp snowflake.control "$mounted/share/extension/snowflake.control"
-			[ -z "$(find "$mounted" ! -user root -o -type f ! -perm -444)" ]
-		done' "$1"
+			cd "$mounted"
+			find * ! -type d | LC_ALL=C sort >"/build/files${deb:+_deb}"
+			[ -z "$(find . ! -user root -o ! -perm -444 -o -perm /022)" ]
+			cd -
+		done
+		printf "%s\n" lib/snowflake.so licenses/snowflake \
+			share/extension/snowflake--$version.sql share/extension/snowflake.control \
+			share/extension/snowflake_home--$version.sql share/extension/snowflake_home.control \
+			share/extension/snowflake_registry--$version.sql share/extension/snowflake_registry.control |
+			diff - /build/files
+		diff /build/files /build/files_deb' "$1"
 }
 
 # Are there still only the packages that a user installs?
