@@ -27,7 +27,7 @@ PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)
 
-REGRESS = setup nextval statements parse check dialects explain codec keys ranges partitions convert citus settings stats backfill mark registry nodes segments_registry segments_state segments
+REGRESS = setup nextval statements parse horizon check dialects explain codec keys ranges partitions convert citus settings stats backfill mark registry nodes segments_registry segments_state segments
 ISOLATION = sessions segment_race key_formats
 ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1

@@ -38,6 +38,20 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_timestamp(bigint, text, timestamptz) IS
 'the time in an ID with any layout, or that of a dialect, and any epoch';
 
+CREATE FUNCTION snowflake_horizon_support(internal)
+RETURNS internal AS 'MODULE_PATHNAME', 'snowflake_horizon_support'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_horizon_support(internal) IS
+'planner support: refuses snowflake_horizon() in a statement that reads a table';
+
+CREATE FUNCTION snowflake_horizon()
+RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_horizon'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED
+SUPPORT snowflake_horizon_support;
+COMMENT ON FUNCTION snowflake_horizon() IS
+'the ID below which no row of this database can appear any more, for statements that begin '
+'afterwards; only of rows whose ID was drawn by this server in the transaction that inserted them';
+
 -- IMMUTABLE: text forms depend on no setting
 CREATE FUNCTION snowflake_encode(id bigint, base text DEFAULT 'base32')
 RETURNS text AS 'MODULE_PATHNAME', 'snowflake_encode'

@@ -5,9 +5,10 @@
 CREATE FUNCTION pg_stat_get_snowflake(
     OUT node integer, OUT lease_end timestamptz, OUT registry_offset interval, OUT layout text,
     OUT epoch timestamptz, OUT clock text, OUT clock_ts timestamptz, OUT wall_ts timestamptz,
-    OUT drift interval, OUT drift_max interval, OUT last_ts timestamptz, OUT issued bigint,
-    OUT backfilled bigint, OUT hops bigint, OUT waits bigint, OUT wait_time double precision,
-    OUT mark_waits bigint, OUT mark_wait_time double precision, OUT clock_waits bigint,
+    OUT drift interval, OUT drift_max interval, OUT last_ts timestamptz,
+    OUT oldest_open_ts timestamptz, OUT issued bigint, OUT backfilled bigint, OUT hops bigint,
+    OUT waits bigint, OUT wait_time double precision, OUT mark_waits bigint,
+    OUT mark_wait_time double precision, OUT clock_waits bigint,
     OUT clock_wait_time double precision, OUT unit_waits bigint,
     OUT unit_wait_time double precision, OUT node_waits bigint, OUT node_wait_time double precision,
     OUT timeouts bigint, OUT clock_regressions bigint, OUT clock_regression_max interval,
@@ -41,6 +42,9 @@ COMMENT ON COLUMN pg_stat_snowflake.drift_max IS
 'how far the time of an ID was ahead of the system clock at most, since the last reset';
 COMMENT ON COLUMN pg_stat_snowflake.last_ts IS
 'latest time of an ID drawn since server start or the last snowflake_advance(); null if none';
+COMMENT ON COLUMN pg_stat_snowflake.oldest_open_ts IS
+'time of the earliest ID that a transaction that has not ended has drawn, in any database: how far '
+'snowflake_horizon() is held back; null when there is none';
 COMMENT ON COLUMN pg_stat_snowflake.issued IS 'number of IDs drawn by snowflake_nextval()';
 COMMENT ON COLUMN pg_stat_snowflake.backfilled IS 'number of IDs drawn by snowflake_backfill()';
 COMMENT ON COLUMN pg_stat_snowflake.hops IS
@@ -106,7 +110,8 @@ COMMENT ON COLUMN pg_stat_snowflake_slots.pids IS
 'process IDs of these sessions; null without the right to all statistics';
 COMMENT ON COLUMN pg_stat_snowflake_slots.last_ts IS
 'its time, since server start or the last snowflake_advance(); null when none was drawn';
-COMMENT ON COLUMN pg_stat_snowflake_slots.last_id IS 'last ID drawn from the slot since then';
+COMMENT ON COLUMN pg_stat_snowflake_slots.last_id IS
+'last ID drawn from the slot since then, or the last one that a snowflake_horizon() has closed';
 COMMENT ON COLUMN pg_stat_snowflake_slots.issued IS
 'number of IDs drawn from the slot; may lag by what a session has drawn since it came to its slot';
 

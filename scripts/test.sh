@@ -125,6 +125,7 @@ needed=(gcc libc6-dev make procps "postgresql-$pg_major"
 ! wanted model || needed+=(spin)
 ! wanted patroni_hook || needed+=(python3-yaml openssl)
 ! wanted bench || needed+=(gnuplot-nox)
+! wanted horizon || needed+=(gdb)
 install_packages "${needed[@]}"
 
 # libFuzzer and the sanitizers, for the clang that the server was built with.

@@ -3,7 +3,7 @@
 -- t/faults/060_check.pl and t/faults/052_lifetime.pl.
 
 SET timezone = 'UTC';
-SELECT snowflake_nextval() > 0 AS drawn;
+SELECT snowflake_nextval() > 0 AS drawn, snowflake_horizon() >= 0 AS asked;
 -- the durable mark is raised, where that was due
 DO $$
 BEGIN

@@ -40,6 +40,7 @@
 #include "clock.h"
 #include "lease.h"
 #include "mark.h"
+#include "open_draws.h"
 #include "record.h"
 #include "segment.h"
 #include "settings.h"
@@ -544,6 +545,44 @@ check_segments(CheckState *state)
 				  " Their numbers are unique on this server only, as \"snowflake.registry\" is not set.");
 }
 
+/* Who holds snowflake_horizon() back, where somebody asks for it? */
+static void
+check_horizon(CheckState *state)
+{
+	OpenDraw	oldest;
+	int			nestlevel;
+	char	   *who;
+	int64		age_us = 0;
+
+	if (RecoveryInProgress() || !shared->horizon_is_used)
+	{
+		check_row(state, "ok", "Nobody has called snowflake_horizon() since the server was started.");
+		return;
+	}
+	if (open_draws_oldest(MyDatabaseId, MAX_TIME + 1, &oldest))
+		age_us = clock_read() - clock_unit_or_end(oldest.unit);
+	if (age_us < USECS_PER_MINUTE)
+	{
+		check_row(state, "ok", "No transaction of this database holds snowflake_horizon() back for a minute or more.");
+		return;
+	}
+
+	nestlevel = check_begin();
+	if (oldest.pid != 0)
+		who = psprintf("the process with PID %d", oldest.pid);
+	else if (check_query(psprintf("SELECT gid FROM pg_prepared_xacts WHERE transaction = '%u'", oldest.xid)) > 0)
+		who = psprintf("the prepared transaction %s", quote_literal_cstr(check_value(0, 1)));
+	else
+		who = pstrdup("a prepared transaction");
+	if (oldest.unit == 0)
+		check_say(state, "warning", "snowflake_horizon() is 0, and readers see no rows, because of %s. It was prepared before the server was started, and may have drawn any ID. Run COMMIT PREPARED or ROLLBACK PREPARED.",
+				  who);
+	else
+		check_say(state, "warning", "snowflake_horizon() stays at %s, and readers see no later rows, because of %s. It drew an ID then, and its transaction has not ended.",
+				  clock_show(clock_unit_or_end(oldest.unit)), who);
+	check_end(nestlevel);
+}
+
 /*
  * In the order of the rows.  "of_drawing": an error there keeps IDs from being
  * drawn.  "unloaded": the row where the library is not preloaded, an error if
@@ -572,6 +611,7 @@ static const struct
 	{"worker", check_worker, false, "There are no background workers, as snowflake is not preloaded."},
 	{"mark", check_mark, true, "There is no background worker to keep the durable mark, as snowflake is not preloaded."},
 	{"slots", check_slots},
+	{"horizon", check_horizon, false, "There is no horizon, as snowflake is not preloaded."},
 	{"segments", check_segments, false, "There are no segments, as snowflake is not preloaded."},
 	{"replication", check_replication},
 	{"other_extension", check_other_extension},

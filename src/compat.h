@@ -99,8 +99,12 @@ object_ownercheck(Oid classid, Oid objectid, Oid roleid)
 
 #if PG_VERSION_NUM < 170000
 
-/* This process's place in the array of all PGPROCs. */
+/* This process's place in the array of all PGPROCs, and that of another one. */
 #define MyProcNumber (MyProc->pgprocno)
+#define GetNumberFromPGProc(proc) ((proc)->pgprocno)
+
+/* The local number of its current transaction */
+#define PROC_LXID(proc) ((proc)->lxid)
 
 /* Wait events of extensions have no names before 17. */
 static inline uint32
@@ -120,6 +124,10 @@ compat_CreateWaitEventSet(ResourceOwner resowner, int nevents)
 #define CreateWaitEventSet compat_CreateWaitEventSet
 
 #endif							/* PG_VERSION_NUM < 170000 */
+
+#ifndef PROC_LXID
+#define PROC_LXID(proc) ((proc)->vxid.lxid)
+#endif
 
 /* Does this session replay changes of another server? */
 static inline bool

@@ -30,8 +30,9 @@
  * the latest time unit that any of them has gone to (shared->latest_unit):
  * with that further ahead than max_drift, nobody draws, and nobody begins more
  * than max_drift below it.  It is raised before an ID is taken there, and
- * looked at before one is taken anywhere: so no ID has a time more than
- * max_drift below that of one that was drawn before.
+ * looked at after one is taken anywhere; an ID that was left behind meanwhile is
+ * given up.  So no ID has a time more than max_drift below that of one that was
+ * drawn before.
  *
  * The clock is one of several (clock.c).  With the logical one, all backends
  * draw in that latest time unit, and the clock that 4. and 5. mean is the
@@ -70,6 +71,7 @@
 #include "generator.h"
 #include "lease.h"
 #include "mark.h"
+#include "open_draws.h"
 #include "settings.h"
 #include "waits.h"
 
@@ -112,6 +114,8 @@ typedef struct GeneratorState
 	int64		first_id;		/* the smallest ID of slot and unit */
 	TimestampTz unit_start;		/* when the unit begins */
 	uint64		latest_unit;	/* the last one that others may be in */
+
+	LocalTransactionId noted_lxid;	/* the transaction that is noted */
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
@@ -183,6 +187,7 @@ release_slot(int code, Datum arg)
 		count_for_slot(me);
 		SLOT(me->slot)->nbackends--;
 		me->pid = 0;
+		pg_atomic_write_u32(&me->notes[NOTE_OWN].lxid, InvalidLocalTransactionId);
 	}
 	LWLockRelease(shared->lock);
 }
@@ -357,7 +362,7 @@ latest_unit(TimestampTz now)
  * both never cost a busy session anything.
  */
 static uint64
-first_sequence(uint64 word)
+first_sequence(uint64 word, uint64 first_word)
 {
 	uint64		max = Max(SEQUENCE_MASK / 4, Min(SEQUENCE_MASK, 63));
 
@@ -370,7 +375,7 @@ first_sequence(uint64 word)
 				return (word + 1) & SEQUENCE_MASK;
 			break;				/* a new slot has no last one */
 		case SEQUENCE_START_RANDOM:
-			if (word + 1 == my.first_word)
+			if (word + 1 == first_word)
 				return 0;
 			if (snowflake_sequence_start_max != SEQUENCE_START_MAX_AUTO)
 				max = (uint64) snowflake_sequence_start_max;
@@ -465,19 +470,28 @@ note_swaps_lost(uint32 count)
  *
  * That my.time is reserved was seen before it moved there.  It still is when
  * the compare-and-swap succeeds, as a shutdown closes the words first.
+ *
+ * Before its first one, the transaction is noted, for snowflake_horizon().
  */
 static inline uint64
 take(uint64 want, int64 *first)
 {
-	uint64		word = pg_atomic_read_u64(my.word);
+	uint64		word;
 	uint64		sequence;
 	uint64		count;
 	uint32		swaps_lost = 0;
 
+	if (unlikely(my.noted_lxid != PROC_LXID(MyProc)))
+	{
+		open_draws_note(my.time);
+		my.noted_lxid = PROC_LXID(MyProc);
+	}
+
+	word = pg_atomic_read_u64(my.word);
 	for (;;)
 	{
 		if (word < my.first_word)
-			sequence = first_sequence(word);	/* its first in this unit */
+			sequence = first_sequence(word, my.first_word); /* its first here */
 		else if (word - my.first_word < SEQUENCE_MASK)
 			sequence = word - my.first_word + 1;
 		else
@@ -495,6 +509,16 @@ take(uint64 want, int64 *first)
 	if (unlikely(swaps_lost > 0))
 		note_swaps_lost(swaps_lost);
 	return count;
+}
+
+/*
+ * Has anybody gone so far ahead that an ID taken here is too far below?  Looked
+ * at after it is taken, as this backend may have been stopped at any time before.
+ */
+static inline bool
+is_left_behind(void)
+{
+	return unlikely(pg_atomic_read_u64(&shared->latest_unit) > my.latest_unit);
 }
 
 /*
@@ -720,6 +744,7 @@ take_anywhere(uint64 want, int64 *first)
 		uint64		latest;
 		uint64		last;
 		int			slot;
+		bool		left_behind = false;
 
 		/* before the limit is looked at */
 		if (unlikely(!lease_is_valid()))
@@ -753,6 +778,9 @@ take_anywhere(uint64 want, int64 *first)
 			move_to(slot, time);
 			shmem_raise(&shared->latest_unit, time);
 			count = take(want, first);
+			left_behind = count > 0 && is_left_behind();
+			if (left_behind)
+				break;
 			if (count > 0)
 			{
 				if (unlikely(mark_runs_out(time)))
@@ -765,7 +793,9 @@ take_anywhere(uint64 want, int64 *first)
 			next_to_try(&time, &slot);
 		}
 
-		if (time <= latest || !mark_is_open())
+		if (left_behind)
+			CHECK_FOR_INTERRUPTS();
+		else if (time <= latest || !mark_is_open())
 		{
 			if (lease_covers(Min(time, latest)))
 				mark_wait(Min(time, latest), &wait);
@@ -785,19 +815,58 @@ generator_take(uint64 want, int64 *first)
 	TimestampTz now = clock_read_to_draw();
 
 	/*
-	 * Mostly it goes on where it is, as the clock is in that time unit, and
-	 * nobody was much later.  Unsigned, so that a clock behind it is "no"
-	 * too.
+	 * Mostly it goes on where it is, as the clock is in that time unit.
+	 * Unsigned, so that a clock behind it is "no" too.
 	 */
-	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us) &&
-		likely(pg_atomic_read_u64(&shared->latest_unit) <= my.latest_unit))
+	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us))
 	{
 		uint64		count = take(want, first);
 
-		if (likely(count > 0))
+		if (likely(count > 0) && !is_left_behind())
 			return count;
 	}
 	return take_anywhere(want, first);
+}
+
+/*
+ * The words go to where the first ID of the time unit is the next one, whether
+ * it is drawn there or later: so sequences begin, or go on, as without this.
+ */
+uint64
+generator_horizon(void)
+{
+	TimestampTz now = clock_read();
+	uint64		limit = pg_atomic_read_u64(&shared->mark.limit_unit);
+	uint64		last = pg_atomic_read_u64(&shared->latest_unit);
+	uint64		time;
+	uint64		first_word;
+
+	if (snowflake_clock == CLOCK_MODE_LOGICAL)
+		time = last + 1;
+	else
+		time = (uint64) Max(layout_unit_floor(&snowflake_layout, now - snowflake_epoch), 0);
+
+	/* where the clock is so far back that nobody draws: all that was drawn */
+	time = Max(time, pg_atomic_read_u64(&shared->mark.floor_unit));
+	if (last > latest_unit(now))
+		time = Max(time, last + 1);
+	time = Min(Min(time, limit), MAX_TIME);
+	if (time == 0)
+		return 0;
+
+	first_word = time << SEQUENCE_BITS;
+	for (int i = 0; i < shared->nslots; i++)
+	{
+		uint64		word = pg_atomic_read_u64(&SLOT(i)->word);
+
+		while (word < first_word - 1 &&
+			   !pg_atomic_compare_exchange_u64(&SLOT(i)->word, &word,
+											   first_word + first_sequence(word, first_word) - 1))
+			;
+		if (word == SLOT_CLOSED)
+			return 0;			/* the mark may be lowered below that time */
+	}
+	return time;
 }
 
 void

@@ -44,6 +44,14 @@ extern bool generator_has_passed(int64 id);
 /* The first values in shared memory. */
 extern void generator_init_shmem(void);
 
+/*
+ * A time unit below which no ID is drawn from now on, whatever happens to the
+ * server; 0 where nothing is reserved.  All that was drawn so far is below, but
+ * for IDs of the present time unit and those ahead of the clock; with the
+ * logical clock, all.
+ */
+extern uint64 generator_horizon(void);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_GENERATOR_H */

@@ -28,6 +28,7 @@
 #include "instance.h"
 #include "lease.h"
 #include "mark.h"
+#include "open_draws.h"
 #include "other_extensions.h"
 #include "segment.h"
 #include "settings.h"
@@ -71,6 +72,7 @@ startup_hook(void)
 		mark_init_shmem();
 		lease_init_shmem();
 		generator_init_shmem();
+		open_draws_init_shmem();
 		backfill_init_shmem();
 		segment_init_shmem();
 		clock_init_shmem();
@@ -206,6 +208,7 @@ _PG_init(void)
 	ProcessUtility_hook = process_utility_hook;
 	prev_executor_start_hook = ExecutorStart_hook;
 	ExecutorStart_hook = executor_start_hook;
+	open_draws_register();
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = object_access;
 

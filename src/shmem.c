@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/twophase.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -35,6 +36,16 @@ header_size(void)
 	return TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SharedState));
 }
 
+/*
+ * Those that are prepared, and in each process one that is about to be, which
+ * may find that others were before it.
+ */
+static int
+prepared_notes(void)
+{
+	return max_prepared_xacts > 0 ? max_prepared_xacts + MaxBackends : 0;
+}
+
 static Size
 shmem_size(void)
 {
@@ -43,6 +54,7 @@ shmem_size(void)
 	size = add_size(size, mul_size(settings_slots(), sizeof(SlotPadded)));
 	size = add_size(size, mul_size(MaxBackends, sizeof(BackendEntryPadded)));
 	size = add_size(size, mul_size(snowflake_max_segment_tags, sizeof(SegmentPadded)));
+	size = add_size(size, mul_size(prepared_notes(), sizeof(PreparedNote)));
 
 	/* to begin on a cache line of our own */
 	return add_size(size, PG_CACHE_LINE_SIZE);
@@ -85,9 +97,11 @@ shmem_make(void)
 	shared->nslots = settings_slots();
 	shared->nbackends = MaxBackends;
 	shared->nsegments = snowflake_max_segment_tags;
+	shared->nprepared = prepared_notes();
 	shared->slots = (SlotPadded *) (base + header_size());
 	shared->backends = (BackendEntryPadded *) (shared->slots + shared->nslots);
 	shared->segment_entries = (SegmentPadded *) (shared->backends + shared->nbackends);
+	shared->prepared = (PreparedNote *) (shared->segment_entries + shared->nsegments);
 
 	/* those that all modules count with */
 	counters = (pg_atomic_uint64 *) &shared->stats;

@@ -60,6 +60,20 @@ typedef struct Slot
 #define SHARED_SLOT	0
 
 /*
+ * The transaction of a process that has drawn IDs, by its local number, and the
+ * time unit of the first.
+ */
+typedef struct OpenNote
+{
+	pg_atomic_uint32 lxid;
+	pg_atomic_uint64 unit;
+} OpenNote;
+
+#define NOTE_OWN			0
+#define NOTE_OF_WORKERS		1
+#define OPEN_NOTES			2
+
+/*
  * A backend that draws IDs, at its process number.
  */
 typedef struct BackendEntry
@@ -81,7 +95,28 @@ typedef struct BackendEntry
 	pg_atomic_uint64 drawn;
 	pg_atomic_uint64 counted;
 	pg_atomic_uint32 drawn_from;
+
+	/*
+	 * What its transaction has drawn; see open_draws.c.  Its own note is
+	 * written by the backend alone, with no lock, that of its parallel
+	 * workers by these, under SharedState.lock.  Read by anyone, with no
+	 * lock.
+	 */
+	OpenNote	notes[OPEN_NOTES];
 } BackendEntry;
+
+/*
+ * The time unit of the first ID of a transaction that is prepared, or
+ * PG_UINT64_MAX if it has drawn none.  The transaction ID stays when it has
+ * ended, until that of another one takes the place by compare-and-swap; then
+ * the process of that one writes the time unit, before it is prepared.  Read by
+ * anyone, with no lock.
+ */
+typedef struct PreparedNote
+{
+	pg_atomic_uint32 xid;
+	pg_atomic_uint64 unit;
+} PreparedNote;
 
 /* Each alone on its cache line, since each is written by another CPU. */
 typedef union SlotPadded
@@ -747,9 +782,12 @@ typedef struct SharedState
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
 	int			nsegments;		/* entries, one for each tag possible */
+	int			nprepared;		/* notes, one for each prepared transaction
+								 * and one for each backend possible */
 	SlotPadded *slots;
 	BackendEntryPadded *backends;
 	SegmentPadded *segment_entries;
+	PreparedNote *prepared;
 
 	/*
 	 * The timeline on which this data directory was that of a primary when
@@ -766,6 +804,11 @@ typedef struct SharedState
 	 */
 	char		pad_latest[PG_CACHE_LINE_SIZE];
 	pg_atomic_uint64 latest_unit;
+
+	/*
+	 * Has snowflake_horizon() been called?  Set by anyone, with no lock.
+	 */
+	bool		horizon_is_used;
 
 	/* With no lock, see there.  On cache lines that hold nothing else. */
 	char		pad[PG_CACHE_LINE_SIZE];

@@ -25,6 +25,7 @@
 #include "clock.h"
 #include "lease.h"
 #include "mark.h"
+#include "open_draws.h"
 #include "segment.h"
 #include "settings.h"
 #include "shmem.h"
@@ -138,17 +139,17 @@ since_reset(uint64 issued, uint64 at_reset)
 }
 
 /*
- * The last ID drawn from a slot: its time and sequence.  False when there was
- * none since server start.
+ * The last ID drawn from a slot, or given up for a horizon since: its time and
+ * sequence.  False when none was drawn since server start.
  */
 static bool
-read_last(int slot, uint64 floor_unit, uint64 *unit, uint64 *sequence)
+read_last(int slot, uint64 issued, uint64 floor_unit, uint64 *unit, uint64 *sequence)
 {
 	uint64		word = pg_atomic_read_u64(&SLOT(slot)->word);
 
 	*unit = word >> SEQUENCE_BITS;
 	*sequence = word & SEQUENCE_MASK;
-	return *unit >= floor_unit && word != 0 && word != SLOT_CLOSED;
+	return issued > 0 && *unit >= floor_unit && word != 0 && word != SLOT_CLOSED;
 }
 
 /*
@@ -275,7 +276,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	Row			row;
 	uint64		floor_unit;
 	uint64		limit_unit;
-	uint64		last_unit = 0;
+	uint64		last_unit;
 	uint64		waits = 0;
 	uint64		wait_us = 0;
 	int			slots_used = 0;
@@ -283,6 +284,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	int			node = lease_node();
 	TimestampTz lease_ends;
 	StatsSnapshot *snapshot;
+	OpenDraw	oldest;
 	TimestampTz clock_ts;
 	TimestampTz wall;
 
@@ -293,17 +295,11 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 
 	floor_unit = pg_atomic_read_u64(&shared->mark.floor_unit);
 	limit_unit = pg_atomic_read_u64(&shared->mark.limit_unit);
+	last_unit = pg_atomic_read_u64(&shared->latest_unit);
 	lease_ends = lease_ends_at();
 	snapshot = take_snapshot();
 	for (int slot = 0; slot < shared->nslots; slot++)
-	{
-		uint64		unit;
-		uint64		sequence;
-
-		if (read_last(slot, floor_unit, &unit, &sequence))
-			last_unit = Max(last_unit, unit);
 		slots_used += snapshot->slots[slot].npids > 0;
-	}
 	for (int kind = 0; kind < ID_WAIT_KINDS; kind++)
 	{
 		waits += pg_atomic_read_u64(&shared->stats.waits[kind]);
@@ -325,8 +321,10 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	set(&row, "clock_ts", TimestampTzGetDatum(clock_ts));
 	set(&row, "wall_ts", TimestampTzGetDatum(wall));
 	set(&row, "drift", interval_datum(drift_us(clock_ts, wall)));
-	if (last_unit != 0)
+	if (snapshot->issued > 0 && last_unit >= floor_unit)
 		set(&row, "last_ts", TimestampTzGetDatum(clock_unit_or_end(last_unit)));
+	if (open_draws_oldest(InvalidOid, MAX_TIME + 1, &oldest))
+		set(&row, "oldest_open_ts", TimestampTzGetDatum(clock_unit_or_end(oldest.unit)));
 	set(&row, "issued", since_reset(snapshot->issued, snapshot->reset.issued));
 	set(&row, "waits", Int64GetDatum((int64) waits));
 	set(&row, "wait_time", ms_datum(wait_us));
@@ -372,7 +370,7 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 		Row			row = begin_row(rsinfo->setDesc);
 		uint64		unit;
 		uint64		sequence;
-		bool		drawn = read_last(i, floor_unit, &unit, &sequence);
+		bool		drawn = read_last(i, slot->issued, floor_unit, &unit, &sequence);
 
 		set(&row, "worker", Int32GetDatum(i));
 		set(&row, "backends", Int32GetDatum(slot->npids));

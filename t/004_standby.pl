@@ -37,6 +37,7 @@ foreach my $call ('snowflake_nextval()', 'snowflake_nextval(1)')
 	like($error->{hint}, qr/on the primary/, 'with a hint');
 }
 is(session_error($session, 'SELECT snowflake_nextval()')->{sqlstate}, '25006', 'in a session that stays');
+is(session_error($session, 'SELECT snowflake_horizon()')->{message}, 'a standby does not know the horizon of snowflake IDs', 'nor is there a horizon');
 
 # reading works there
 is($standby->safe_psql('postgres', <<'SQL'), '100|t|0', 'a standby reads IDs');

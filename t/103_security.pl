@@ -36,6 +36,7 @@ my %open = (
 	'snowflake_explain(bigint)' => [ '152075078181383514' ],
 	'snowflake_explain(bigint,text)' => [ '152075078181383514', 'twitter' ],
 	'snowflake_explain(bigint,text,timestamp with time zone)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00' ],
+	'snowflake_horizon()' => [],
 	'snowflake_dialects()' => [],
 	'snowflake_timestamp(bigint)' => [ '152075078181383514' ],
 	'snowflake_timestamp(bigint,text,timestamp with time zone)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00' ],
@@ -182,6 +183,7 @@ my %uncalled = (
 	'snowflake_copy_support(internal)' => 'open',
 	'snowflake_copy_nextval(internal)' => 'open',
 	'snowflake_in_support(internal)' => 'open',
+	'snowflake_horizon_support(internal)' => 'open',
 );
 
 # With the rights of the extension's owner: the tables are not for the callers.

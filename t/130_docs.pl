@@ -365,7 +365,7 @@ find({
 		no_chdir => 1,
 		wanted => sub { $in_program{$_} = 1 foreach -f ? code(split /\n/, slurp_file($_)) : () }
 	}, 't/clients', 't/orms');
-foreach my $page (map { $page{"docs/$_.md"} } 'drivers', 'orms')
+foreach my $page (map { $page{"docs/$_.md"} } 'drivers', 'orms', 'reading-changes')
 {
 	my @blocks = grep { $_->{mark} =~ /^(?:java|js|ts|php|perl|python|go|r|ruby)$/ } @{ $page->{blocks} };
 

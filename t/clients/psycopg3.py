@@ -1,5 +1,6 @@
 # Psycopg 3.  It connects to where PGHOST, PGDATABASE and so on say.
 
+import time
 from datetime import timedelta
 
 import psycopg
@@ -134,5 +135,22 @@ with psycopg.connect(autocommit=True, prepare_threshold=None) as pooled:
 check("DISCARD ALL: snowflake_currval() is forgotten", found is None, found)
 check_keys(cur, "DISCARD ALL", keys, 2, since)
 
-conn.close()
+# Readers that poll: below the horizon, each row once.
+with psycopg.connect() as conn:
+    conn.autocommit = True
+    conn.execute("CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), message text)")
+    last = 0
+    seen = []
+    for n in range(20):
+        conn.execute("INSERT INTO outbox (message) VALUES (%s)", [str(n)])
+        horizon = conn.execute("SELECT snowflake_horizon()").fetchone()[0]
+        rows = conn.execute(
+            "SELECT id, message FROM outbox WHERE id > %s AND id < %s ORDER BY id LIMIT 1000", [last, horizon]).fetchall()
+        last = rows[-1][0] if rows else last
+        seen += rows
+    time.sleep(0.1)
+    horizon = conn.execute("SELECT snowflake_horizon()").fetchone()[0]
+    seen += conn.execute("SELECT id, message FROM outbox WHERE id > %s AND id < %s ORDER BY id", [last, horizon]).fetchall()
+check("snowflake_horizon(): each row is read once, in order", [m for _, m in seen] == [str(n) for n in range(20)], seen)
+
 done()

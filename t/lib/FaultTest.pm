@@ -43,6 +43,7 @@ our @EXPORT = qw(
   server_processes
   kill9_postmaster
   start_process
+  process_ended
   stop_process
   signal_as
   start_pooler

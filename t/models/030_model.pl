@@ -1,7 +1,7 @@
 # The protocols of the durable mark, of leased node numbers, of segments, of the
-# order of IDs and of waking a process, in all orders of their steps: the model
-# checker spin goes through every state of mark.pml, lease.pml, segment.pml,
-# registry.pml, order.pml and wake.pml.  It must find no ID issued twice or
+# order of IDs, of the horizon and of waking a process, in all orders of their
+# steps: the model checker spin goes through every state of mark.pml, lease.pml,
+# segment.pml, registry.pml, order.pml, horizon.pml and wake.pml.  It must find no ID issued twice or
 # far below an earlier one, and nobody who sleeps for ever, and it must find one as
 # soon as a protocol lacks any of its parts.
 
@@ -500,11 +500,24 @@ holds_and_reaches_all('no ID is far below one that was drawn before');
 holds('nor where max_drift is half a unit', 'TICKS=2');
 holds('nor where it is one and a half', 'TICKS=2', 'DRIFT=3');
 fails_model("an ID is drawn below another one", qr/^!/, 'NEVER=is_below');
-fails_model('sessions do not look at the latest time', qr/began/, 'NO_LOOK');
-fails_model('sessions that stay where they are do not look', qr/began/, 'NO_FAST_LOOK');
-fails_model('sessions do not follow the latest time, and max_drift is half a unit', qr/began/, 'TICKS=2', 'NO_FOLLOW');
-fails_model('sessions do not follow it, and max_drift is one and a half', qr/began/, 'TICKS=2', 'DRIFT=3', 'NO_FOLLOW');
-fails_model('the latest time is raised after the ID is taken', qr/began/, 'RAISE_LATE');
+fails_model('sessions do not look at the latest time after the swap', qr/drawn/, 'NO_LOOK');
+fails_model('the latest time is raised after the ID is taken', qr/drawn/, 'RAISE_LATE');
+
+#
+# The horizon of readers
+#
+use_model('horizon');
+
+holds_and_reaches_all('no reader misses a row', 'TRANSACTIONS=1');
+fails_model('the note is written after the ID is taken', qr/told/, 'TRANSACTIONS=1', 'NOTE_LATE');
+fails_model('notes are looked at before the words are raised', qr/told/, 'TRANSACTIONS=1', 'LOOK_EARLY');
+fails_model('the words are not raised', qr/told/, 'TRANSACTIONS=1', 'NO_RAISE');
+fails_model('the horizon is above the mark, and the server crashes', qr/told/, 'TRANSACTIONS=1', 'NO_LIMIT');
+fails_model('prepared transactions keep no note', qr/told/, 'TRANSACTIONS=1', 'NOT_KEPT');
+fails_model('they keep it once they are prepared', qr/told/, 'TRANSACTIONS=1', 'KEPT_LATE');
+fails_model('they are looked at first', qr/told/, 'TRANSACTIONS=1', 'PREPARED_FIRST');
+fails_model('the snapshot is taken before the horizon', qr/committed/, 'TRANSACTIONS=1', 'SNAPSHOT_EARLY');
+fails_model('a horizon is above what was drawn', qr/^!/, 'TRANSACTIONS=1', 'NEVER=horizon==TIMES&&noted_in[0]!=0');
 
 #
 # Who wakes whom

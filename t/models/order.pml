@@ -14,7 +14,8 @@
  *	Here						In src/generator.c
  *	Session: fast				generator_take()
  *	Session: slow				take_anywhere()
- *	Session: take				take(), whose compare-and-swap is the step
+ *	Session: take				take(), and is_left_behind() after its compare-and-swap,
+ *								which is the step: what is found left behind is given up
  *
  * There are two sessions, and time units 0 to TIMES.  The clock has TICKS in a
  * unit, and DRIFT, which is max_drift, is counted in these: it need not be whole
@@ -23,8 +24,7 @@
  * slots, which are not here: a session may find its slots empty at any time, and
  * then borrows.
  *
- * -DNO_LOOK, -DNO_FAST_LOOK, -DNO_FOLLOW and -DRAISE_LATE each break the protocol;
- * see where they are.  -DNEVER=condition asserts that no ID is drawn under that
+ * -DNO_LOOK and -DRAISE_LATE each break the protocol; see where they are.  -DNEVER=condition asserts that no ID is drawn under that
  * condition.
  *
  *-------------------------------------------------------------------------
@@ -43,7 +43,7 @@
 #define latest_unit(clock)	(((clock) + DRIFT) / TICKS)
 #define others_unit(time)	((time) + DRIFT / TICKS)
 
-#define is_below	(time < began)	/* for NEVER */
+#define is_below	(time < drawn)	/* for NEVER */
 
 byte clock;						/* in ticks */
 byte latest;					/* unit that a session has gone to */
@@ -53,24 +53,15 @@ proctype Session()
 {
 	byte time;					/* that it has gone to */
 	byte next;					/* and that it may go to */
-	byte began;					/* drawn, when it was called */
 	byte now;
 	byte last;
 
 called:
-	began = drawn;
-
 	/* fast */
 	if
 	:: clock / TICKS != time -> goto slow
 	:: else
 	fi;
-#ifndef NO_FAST_LOOK
-	if
-	:: latest > others_unit(time) -> goto slow
-	:: else
-	fi;
-#endif
 	if
 	:: goto take
 	:: skip						/* no number left there */
@@ -78,17 +69,13 @@ called:
 
 slow:
 	now = clock;
-#ifndef NO_LOOK
 	last = latest;
-#endif
 	atomic {
 		if
 		:: last > latest_unit(now) -> goto waits
 		:: else -> next = (time > now / TICKS -> time : now / TICKS)
 		fi;
-#ifndef NO_FOLLOW
 		next = (last > others_unit(next) -> last - DRIFT / TICKS : next);
-#endif
 		last = 0
 	};
 
@@ -115,7 +102,13 @@ waits:
 
 take:
 	atomic {
-		assert(time * TICKS + DRIFT >= began * TICKS);
+#ifndef NO_LOOK
+		if
+		:: latest > others_unit(time) -> goto slow
+		:: else
+		fi;
+#endif
+		assert(time * TICKS + DRIFT >= drawn * TICKS);
 #ifdef NEVER
 		assert(!(NEVER));
 #endif

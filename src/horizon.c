@@ -1,0 +1,128 @@
+/*-------------------------------------------------------------------------
+ *
+ * horizon.c
+ *		snowflake_horizon(), for readers that poll.
+ *
+ * Every row of this database whose ID is below the horizon, and was drawn by
+ * this server in the transaction that inserted it, is seen by each snapshot
+ * taken after the call, or will never be there:
+ *
+ *	1. The words of all slots are raised to a time unit (generator.c).  No ID is
+ *	   drawn below from then on, wherever a process was stopped and whatever the
+ *	   clock does; nor after a crash, as the unit is not above the limit, and so
+ *	   not above the durable mark.
+ *	2. Then the transactions are looked at that have drawn below and have not
+ *	   ended (open_draws.c); the horizon is the beginning of the earliest time
+ *	   unit in which one of them did, if there are any.
+ *
+ * It draws nothing and writes nothing but the words.
+ *
+ * The snapshot has to be taken afterwards.  That of the statement in which the
+ * function is called is older, and so is each one in a transaction with only
+ * one snapshot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/pathnodes.h"
+#include "nodes/supportnodes.h"
+#include "parser/parsetree.h"
+
+#include "clock.h"
+#include "generator.h"
+#include "open_draws.h"
+#include "ranges.h"
+#include "settings.h"
+
+PG_FUNCTION_INFO_V1(snowflake_horizon);
+PG_FUNCTION_INFO_V1(snowflake_horizon_support);
+
+#define TWO_STATEMENTS \
+	"Run two statements in READ COMMITTED: SELECT snowflake_horizon(), and then SELECT ... WHERE id > $1 AND id < $2 ORDER BY id, with the last ID that was read and the horizon."
+
+/* snowflake_horizon() */
+Datum
+snowflake_horizon(PG_FUNCTION_ARGS)
+{
+	OpenDraw	oldest;
+	uint64		unit;
+
+	shmem_require("know the horizon of IDs");
+	ids_require_order("A horizon needs a layout that begins with the time. Read by another column.");
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("a standby does not know the horizon of snowflake IDs"),
+				 errdetail("Which transactions have drawn IDs is known where they run."),
+				 errhint("Read from the primary server. The connection option target_session_attrs=read-write finds it among several hosts.")));
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("snowflake_horizon() needs the isolation level READ COMMITTED"),
+				 errdetail("This transaction reads by a snapshot that is older than the horizon, so rows below it can be missing."),
+				 errhint(TWO_STATEMENTS)));
+
+	shared->horizon_is_used = true;
+	unit = generator_horizon();
+	if (open_draws_oldest(MyDatabaseId, unit, &oldest))
+		unit = oldest.unit;
+	PG_RETURN_INT64(layout_pack(&snowflake_layout, unit, 0, 0, 0));
+}
+
+/* Find a table that is read, in all parts of a query.  What an INSERT writes into is not. */
+static bool
+find_table(Node *node, void *written)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return ((RangeTblEntry *) node)->rtekind == RTE_RELATION && node != written;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		return query_tree_walker(query, find_table,
+								 query->commandType != CMD_INSERT ? NULL :
+								 rt_fetch(query->resultRelation, query->rtable),
+								 QTW_EXAMINE_RTES_BEFORE);
+	}
+	return expression_tree_walker(node, find_table, written);
+}
+
+/* Does a query read a table, or one around it? */
+static bool
+reads_table(PlannerInfo *root)
+{
+	for (; root != NULL; root = root->parent_root)
+	{
+		if (find_table((Node *) root->parse, NULL))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Planner support for snowflake_horizon().  An argument of EXECUTE is planned
+ * alone, and what is executed has the snapshot of before.
+ */
+Datum
+snowflake_horizon_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	if (IsA(request, SupportRequestSimplify) &&
+		(((SupportRequestSimplify *) request)->root == NULL ||
+		 reads_table(((SupportRequestSimplify *) request)->root)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("snowflake_horizon() cannot be called in a statement that reads a table"),
+				 errdetail("The statement reads by a snapshot that is older than the horizon, so rows below it can be missing."),
+				 errhint(TWO_STATEMENTS)));
+	PG_RETURN_POINTER(NULL);
+}
