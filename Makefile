@@ -94,6 +94,7 @@ else
 	$(MAKE) install with_llvm=no DESTDIR= pkglibdir=$(CURDIR)/$@/lib datadir=$(CURDIR)/$@/share
 	$(INSTALL_DATA) -D $(srcdir)/LICENSE $@/licenses/snowflake
 endif
+	chmod -R a+rX $@
 
 .PHONY: image
 

@@ -181,7 +181,7 @@ as_root mkdir "$work/build/build"
 say "# build"
 check 'tools to build packages' \
 	in_build $install dpkg-dev fakeroot git lintian make postgresql-common \
-	rpm elfutils rpmlint unzip buildah || done_testing
+	rpm elfutils rpmlint unzip buildah netavark || done_testing
 as_root cp -r "$repo/debian" "$work/build/build/debian"
 check 'what the packages need to be built' \
 	in_build sh -c 'cd /build && apt-get build-dep -y -qq --no-install-recommends -P nocheck .' || done_testing
@@ -199,6 +199,7 @@ for major in $majors; do
 	check "RPM packages for PostgreSQL $major" build_rpms "$major" || true
 	check "the extension's image for PostgreSQL $major" build_images "$major" || true
 done
+
 say "# installed, in a root without what it was built with"
 check 'packages install' \
 	in_clean sh -c "$install /postgresql-*-snowflake_*.deb" || done_testing

@@ -23,9 +23,9 @@ our @EXPORT = qw(
 
 # A server tree: links to the files of the installed one, and to those of the
 # extension where scripts/test.sh has them in a folder of their own, SNOWFLAKE_IMAGE;
-# and copies of its programs, which find the rest from where they are.  Returns a hash with the
-# folders bindir, libdir (libraries), extdir (control files and scripts), and
-# includedir (that of the installed server).
+# and copies of its programs, which find the rest from where they are.  Returns a
+# hash with the folders bindir, libdir (libraries), extdir (control files and
+# scripts), and includedir (that of the installed server).
 sub install_tree
 {
 	my $root = PostgreSQL::Test::Utils::tempdir('tree');
