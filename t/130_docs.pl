@@ -636,7 +636,8 @@ none(
 	],
 	'which has that heading');
 my @named_pages = map { m{\b(docs/[\w-]+\.md|README\.md)}g } $source,
-  map { slurp_file($_) } glob('*.control install/*.sql monitoring/* packaging/* debian/control* META.json scripts/*');
+  map { slurp_file($_) }
+  grep { -f } glob('*.control install/*.sql monitoring/* packaging/* packaging/*/* debian/control* META.json scripts/*');
 cmp_ok(scalar @named_pages, '>', 3, 'other files name pages');
 none([ uniq sort grep { !$page{$_} } @named_pages ], 'which exist');
 
