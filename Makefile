@@ -4,6 +4,8 @@
 #   scripts/test.sh                run the tests on a throwaway server
 #   make installcheck              run them on servers of the installed version
 #   make fuzz                      build the fuzz target, see t/fuzz/fuzz.c
+#   make image                     lay the files out for a container image that has
+#                                  nothing else, see packaging/Containerfile
 #   make dist                      the last commit as an archive for PGXN
 
 MODULE_big = snowflake
@@ -31,7 +33,7 @@ ISOLATION_OPTS = --load-extension=snowflake
 TAP_TESTS = 1
 
 # also of files that are gone, and of other versions
-EXTRA_CLEAN = fuzz src/*.[do] src/*.bc src/*.gc* *.gcov snowflake*--*.sql
+EXTRA_CLEAN = fuzz image src/*.[do] src/*.bc src/*.gc* *.gcov snowflake*--*.sql
 
 # What the library says of itself is the version of its script.
 PG_CFLAGS = -MMD -MP
@@ -75,6 +77,26 @@ fuzz: t/fuzz/fuzz.c $(FUZZED) $(wildcard src/*.h)
 	$(or $(CLANG),clang) -std=gnu11 -g -O1 -Wall -Wextra -no-pie \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-I src -o $@ t/fuzz/fuzz.c $(FUZZED)
+
+# The folders that CloudNativePG expects; of the Debian package $(DEB), if that is
+# given.  A server has no use for bitcode that is not in its own folder.
+image: $(if $(DEB),,all)
+	rm -rf $@
+ifdef DEB
+	mkdir -p $@/share $@/licenses
+	dpkg-deb -x $(DEB) $@/deb
+	rm -r $@/deb/usr/lib/postgresql/*/lib/bitcode
+	mv $@/deb/usr/lib/postgresql/*/lib $@/
+	mv $@/deb/usr/share/postgresql/*/extension $@/share/
+	mv $@/deb/usr/share/doc/*/copyright $@/licenses/snowflake
+	rm -r $@/deb
+else
+	$(MAKE) install with_llvm=no DESTDIR= pkglibdir=$(CURDIR)/$@/lib datadir=$(CURDIR)/$@/share
+	$(INSTALL_DATA) -D $(srcdir)/LICENSE $@/licenses/snowflake
+endif
+	chmod -R a+rX $@
+
+.PHONY: image
 
 # Of the version that META.json says
 DIST = snowflake-$(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)

@@ -326,13 +326,32 @@ copy_sources() {
 # Build the extension from a copy of the sources and install it there.
 # More arguments go to make.
 build_extension() {
+	make_extension install "$@"
+}
+
+make_extension() {
 	source=$work/source
 	copy_sources as_user "$source"
-	as_user make -s -C "$source" PG_CONFIG="$pg_config" with_llvm=no "$@" \
-		install >"$work/build.log" 2>&1 || {
+	as_user make -s -C "$source" PG_CONFIG="$pg_config" with_llvm=no "${@:2}" \
+		"$1" >"$work/build.log" 2>&1 || {
 		cat "$work/build.log" >&2
 		die "the build failed"
 	}
+}
+
+# The same, but put the files into a folder of root's, as an image of the extension
+# is mounted.  New data directories have the settings to find them there.
+build_image() {
+	local sample=$server/usr/share/postgresql/$pg_major/postgresql.conf.sample
+
+	make_extension image "$@"
+	cp -r "$source/image" "$work/image"
+	chmod -R a-w "$work/image"
+	as_user cp --remove-destination "$(readlink -f "$sample")" "$sample"
+	as_user tee -a "$sample" >/dev/null <<-CONF
+		extension_control_path = '\$system:$work/image/share'
+		dynamic_library_path = '\$libdir:$work/image/lib'
+	CONF
 }
 
 # Start a server in the work folder: init, settings from standard input, start.

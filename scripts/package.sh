@@ -7,8 +7,8 @@
 # root of it, the archive of "make dist" is unpacked and built.  In a second
 # root, which has neither compiler nor headers, the packages are installed, a
 # cluster is set up as the README says, and debian/tests/installcheck runs the
-# regression and isolation tests on another one.  Also builds the RPM packages,
-# and reads the Dockerfile as linters do.  Needs root.
+# regression and isolation tests on another one.  Also builds the RPM packages and
+# the extension's image.  Needs root.
 # --keep leaves the work folder, with the roots and logs, and says where.
 # --work names that folder, which is made.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -110,14 +110,26 @@ has_bitcode() {
 	dpkg-deb -c "$1" | grep 'lib/bitcode/snowflake\.index\.bc$'
 }
 
-# Linters that npm has, into the work folder
-get_linters() {
-	persist timeout 300 npm install --prefix "$work/npm" --cache "$work/npm/cache" \
-		dockerfile-utils@0.16.3 dockerfilelint@1.8.0
-}
-
-lint_dockerfile() {
-	"$work/npm/node_modules/.bin/$1" "${@:2}" "$repo/packaging/Dockerfile"
+# The image, of a build and of the package: what is in it, and that it is the same
+build_images() {
+	in_build STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot sh -ec '
+		cd /build/snowflake
+		version=$(make -s print-EXTVERSION)
+		for deb in "" /build/postgresql-$0-snowflake_*.deb; do
+			make image PG_CONFIG="/usr/lib/postgresql/$0/bin/pg_config" DEB="$deb"
+			buildah build -f packaging/Containerfile -t snowflake image
+			mounted=$(buildah mount "$(buildah from snowflake)")
+			cd "$mounted"
+			find * ! -type d | LC_ALL=C sort >"/build/files${deb:+_deb}"
+			[ -z "$(find . ! -user root -o ! -perm -444 -o -perm /022)" ]
+			cd -
+		done
+		printf "%s\n" lib/snowflake.so licenses/snowflake \
+			share/extension/snowflake--$version.sql share/extension/snowflake.control \
+			share/extension/snowflake_home--$version.sql share/extension/snowflake_home.control \
+			share/extension/snowflake_registry--$version.sql share/extension/snowflake_registry.control |
+			diff - /build/files
+		diff /build/files /build/files_deb' "$1"
 }
 
 # Are there still only the packages that a user installs?
@@ -169,7 +181,7 @@ as_root mkdir "$work/build/build"
 say "# build"
 check 'tools to build packages' \
 	in_build $install dpkg-dev fakeroot git lintian make postgresql-common \
-	rpm elfutils rpmlint unzip || done_testing
+	rpm elfutils rpmlint unzip buildah netavark || done_testing
 as_root cp -r "$repo/debian" "$work/build/build/debian"
 check 'what the packages need to be built' \
 	in_build sh -c 'cd /build && apt-get build-dep -y -qq --no-install-recommends -P nocheck .' || done_testing
@@ -185,14 +197,8 @@ for major in $majors; do
 	deb=$(echo "$work"/clean/postgresql-"$major"-snowflake_*.deb)
 	check "postgresql-$major-snowflake has bitcode" has_bitcode "$deb" || true
 	check "RPM packages for PostgreSQL $major" build_rpms "$major" || true
+	check "the extension's image for PostgreSQL $major" build_images "$major" || true
 done
-if type npm >/dev/null 2>&1; then
-	check 'linters of npm' get_linters || true
-	check 'Dockerfile by dockerfile-utils' lint_dockerfile dockerfile-utils lint || true
-	check 'Dockerfile by dockerfilelint' lint_dockerfile dockerfilelint || true
-else
-	say 'SKIPPED: there is no npm to read the Dockerfile'
-fi
 
 say "# installed, in a root without what it was built with"
 check 'packages install' \

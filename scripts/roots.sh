@@ -72,7 +72,8 @@ make_root() {
 	PIN
 }
 
-# Run a command in the root $1, as its root user, with no other environment.
+# Run a command in the root $1, as its root user, with no other environment.  The
+# root is a mount, as programs that build images want one at "/".
 in_root() {
 	local dir=$1
 
@@ -80,7 +81,8 @@ in_root() {
 	apart "$dir.pids" /bin/sh -c '
 		dir=$1
 		shift
-		mount --rbind /dev "$dir/dev" &&
+		mount --bind "$dir" "$dir" &&
+			mount --rbind /dev "$dir/dev" &&
 			mount -t tmpfs -o mode=1777 tmpfs "$dir/dev/shm" &&
 			mount -t proc proc "$dir/proc" &&
 			exec chroot "$dir" /usr/bin/env -i HOME=/root \

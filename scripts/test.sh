@@ -14,6 +14,9 @@
 #                    throwaway root of the Debian release that has it (needs
 #                    root).  With --full the tests with faults and clients are
 #                    dealt out among them, in another way at each commit.
+#                    On 18 the extension is only in a folder, by --image.
+#   --image          the extension is not among the server's files, but in a folder
+#                    of root's, as its image is mounted (18 or newer, needs root)
 #   --packages       also build, install and test the Debian packages
 #   --checks         also compilers, sanitizer, assertions, valgrind (an hour)
 #   --jobs=N         TAP tests at the same time on a server version: 4 if not
@@ -33,6 +36,7 @@ servers=()
 packages=
 checks=
 keep=
+image=
 jobs=
 share=
 accept=
@@ -49,6 +53,7 @@ for arg in "$@"; do
 		--jobs=*) jobs=${arg#*=} ;;
 		--share=*) share=${arg#*=} ;;
 		--keep) keep=yes ;;
+		--image) image=image ;;
 		--accept) accept=yes ;;
 		-h | --help) usage; exit ;;
 		-*) die "unknown option $arg; see --help" ;;
@@ -76,6 +81,8 @@ fi
 [ -z "$share" ] || [[ $share =~ ^[1-9]/[1-9]$ ]] || die "--share takes two numbers, as in 1/3"
 
 find_major
+[ -z "$image" ] || { [ "$pg_major" -ge 18 ] && [ "$(id -u)" -eq 0 ]; } ||
+	die "--image needs PostgreSQL 18 or newer, and root"
 for i in "${!servers[@]}"; do
 	suite_of "${servers[i]}" >/dev/null ||
 		die "no release of Debian has PostgreSQL ${servers[i]}"
@@ -173,8 +180,9 @@ fi
 
 # All of this on another server version, in a root of its own.
 run_elsewhere() {
-	local major=$1 share=$2 root=$work/roots/$1
+	local major=$1 share=$2 root=$work/roots/$1 image=
 
+	[ "$major" -ne 18 ] || image=image
 	make_root "$root" "$(suite_of "$major")" || return
 	if [ "$(suite_of "$major")" = experimental ]; then
 		in_root "$root" apt-get install -s -qq "postgresql-$major" \
@@ -185,7 +193,7 @@ run_elsewhere() {
 	fi
 	copy_sources as_root "$root/snowflake" &&
 		in_root "$root" PG_MAJOR="$major" /snowflake/scripts/test.sh ${full:+--full} \
-			--jobs="$jobs" --share="$share" "${named[@]}"
+			${image:+--image} --jobs="$jobs" --share="$share" "${named[@]}"
 }
 
 # What runs beside; the last line of each says how many passed.
@@ -225,7 +233,7 @@ no_package=
 	for extension in hypopg pgaudit pglogical; do find_extension "$extension" "$extension"; done
 }
 
-build_extension COPT="$warnings -g0"
+build_"${image:-extension}" COPT="$warnings -g0"
 for name in $accept; do as_user touch "$source/expected/$name.out"; done
 find_pgxs
 say "$(now)  the build has no warning"
@@ -245,7 +253,8 @@ if [ ${#named[@]} -eq 0 ] || [ ${#regress[@]} -gt 0 ] || [ ${#isolation[@]} -gt 
 fi
 
 tap_env=(SNOWFLAKE_PGBOUNCER="$pgbouncer" SNOWFLAKE_MONITORING="$monitoring" SNOWFLAKE_PATRONI="$patroni"
-	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package")
+	SNOWFLAKE_NODE_PATH="$node_path" SNOWFLAKE_HIBERNATE="$hibernate" SNOWFLAKE_NO_PACKAGE="$no_package"
+	${image:+SNOWFLAKE_IMAGE="$work/image"})
 [ ${#tap[@]} -eq 0 ] || {
 	here+=('TAP tests')
 	begin 'TAP tests' run_tap_alone "${tap[@]}"

@@ -360,7 +360,7 @@ home_guard_extension(const char *extension, const char *schema)
 					   " WHERE e.extname = $1 AND p.proname = $1 || '_discard'",
 					   1, names) == 0)
 		home_run_ddl(psprintf("CREATE FUNCTION %1$s%2$s_discard() RETURNS trigger"
-							  " LANGUAGE c AS '$libdir/snowflake', 'snowflake_home_discard';"
+							  " LANGUAGE c AS 'snowflake', 'snowflake_home_discard';"
 							  " COMMENT ON FUNCTION %1$s%2$s_discard() IS"
 							  " 'trigger that discards what logical replication writes to a table, and refuses to truncate it';"
 							  " REVOKE ALL ON FUNCTION %1$s%2$s_discard() FROM PUBLIC;"

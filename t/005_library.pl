@@ -168,7 +168,7 @@ $node->stop;
 #
 # Preloaded from another place: the worker runs that copy, and so does who draws.
 #
-my ($library) = map { "$_/snowflake.so" } $node->config_data('--pkglibdir');
+my ($library) = map { "$_/snowflake.so" } $ENV{SNOWFLAKE_IMAGE} ? "$ENV{SNOWFLAKE_IMAGE}/lib" : $node->config_data('--pkglibdir');
 my $folder = PostgreSQL::Test::Utils::tempdir_short();
 my $copy = "$folder/snowflake.so";
 copy($library, $copy) or die "$copy: $!";

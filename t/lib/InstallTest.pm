@@ -21,10 +21,11 @@ our @EXPORT = qw(
   refused
 );
 
-# A server tree: links to the files of the installed one, and copies of its
-# programs, which find the rest from where they are.  Returns a hash with the
-# folders bindir, libdir (libraries), extdir (control files and scripts), and
-# includedir (that of the installed server).
+# A server tree: links to the files of the installed one, and to those of the
+# extension where scripts/test.sh has them in a folder of their own, SNOWFLAKE_IMAGE;
+# and copies of its programs, which find the rest from where they are.  Returns a
+# hash with the folders bindir, libdir (libraries), extdir (control files and
+# scripts), and includedir (that of the installed server).
 sub install_tree
 {
 	my $root = PostgreSQL::Test::Utils::tempdir('tree');
@@ -36,6 +37,11 @@ sub install_tree
 	make_path("$root$_") foreach ($bindir, $libdir, $sharedir);
 	system_or_bail('cp', '-as', "$_/.", "$root$_") foreach ($libdir, $sharedir);
 	system_or_bail('cp', '-rL', "$bindir/.", "$root$bindir");
+	if (my $image = $ENV{SNOWFLAKE_IMAGE})
+	{
+		system_or_bail('cp', '-as', glob("$image/lib/*"), "$root$libdir");
+		system_or_bail('cp', '-as', glob("$image/share/extension/*"), "$root$sharedir/extension");
+	}
 	return {
 		bindir => "$root$bindir",
 		libdir => "$root$libdir",
@@ -53,6 +59,9 @@ sub tree_node
 
 	$node->init;
 	$node->append_conf('postgresql.conf', "fsync = off\n");
+	# all that it needs is in the tree
+	$node->append_conf('postgresql.conf', "extension_control_path = '\$system'\ndynamic_library_path = '\$libdir'\n")
+	  if $ENV{SNOWFLAKE_IMAGE};
 	return $node;
 }
 
