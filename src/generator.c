@@ -465,8 +465,19 @@ note_swaps_lost(uint32 count)
 }
 
 /*
+ * Has anybody gone so far ahead that an ID taken here is too far below?  Looked
+ * at after it is taken, as this backend may have been stopped at any time before.
+ */
+static inline bool
+is_left_behind(void)
+{
+	return unlikely(pg_atomic_read_u64(&shared->latest_unit) > my.latest_unit);
+}
+
+/*
  * Take up to want IDs from where the backend draws.  Returns how many and the
- * first; 0 when that slot has nothing left in that time unit.
+ * first; 0 when that slot has nothing left in that time unit, or this backend was
+ * left behind.
  *
  * That my.time is reserved was seen before it moved there.  It still is when
  * the compare-and-swap succeeds, as a shutdown closes the words first.
@@ -503,22 +514,15 @@ take(uint64 want, int64 *first)
 		swaps_lost++;
 	}
 
+	if (is_left_behind())
+		return 0;
+
 	*first = my.first_id +
 		(int64) (sequence << snowflake_layout.shift[FIELD_SEQUENCE]);
 	count_drawn(count);
 	if (unlikely(swaps_lost > 0))
 		note_swaps_lost(swaps_lost);
 	return count;
-}
-
-/*
- * Has anybody gone so far ahead that an ID taken here is too far below?  Looked
- * at after it is taken, as this backend may have been stopped at any time before.
- */
-static inline bool
-is_left_behind(void)
-{
-	return unlikely(pg_atomic_read_u64(&shared->latest_unit) > my.latest_unit);
 }
 
 /*
@@ -778,9 +782,6 @@ take_anywhere(uint64 want, int64 *first)
 			move_to(slot, time);
 			shmem_raise(&shared->latest_unit, time);
 			count = take(want, first);
-			left_behind = count > 0 && is_left_behind();
-			if (left_behind)
-				break;
 			if (count > 0)
 			{
 				if (unlikely(mark_runs_out(time)))
@@ -790,6 +791,9 @@ take_anywhere(uint64 want, int64 *first)
 					my.unit_start = PG_INT64_MAX;
 				return count;
 			}
+			left_behind = is_left_behind();
+			if (left_behind)
+				break;
 			next_to_try(&time, &slot);
 		}
 
@@ -822,7 +826,7 @@ generator_take(uint64 want, int64 *first)
 	{
 		uint64		count = take(want, first);
 
-		if (likely(count > 0) && !is_left_behind())
+		if (likely(count > 0))
 			return count;
 	}
 	return take_anywhere(want, first);
