@@ -116,6 +116,7 @@ typedef struct GeneratorState
 	uint64		latest_unit;	/* the last one that others may be in */
 
 	LocalTransactionId noted_lxid;	/* the transaction that is noted */
+	LocalTransactionId *lxid;	/* the current one, in shared memory */
 
 	bool		has_current;
 	int64		current;		/* for snowflake_currval() */
@@ -299,6 +300,7 @@ prepare(void)
 	my.start = my.slot = my.own;
 	my.nslots = shared->nslots;
 	my.entry = BACKEND(MyProcNumber);
+	my.lxid = &PROC_LXID(MyProc);
 }
 
 /*
@@ -475,14 +477,22 @@ is_left_behind(void)
 }
 
 /*
+ * Before the first ID of a transaction, for snowflake_horizon().
+ */
+static pg_noinline void
+note_draw(void)
+{
+	open_draws_note(my.time);
+	my.noted_lxid = *my.lxid;
+}
+
+/*
  * Take up to want IDs from where the backend draws.  Returns how many and the
  * first; 0 when that slot has nothing left in that time unit, or this backend was
  * left behind.
  *
  * That my.time is reserved was seen before it moved there.  It still is when
  * the compare-and-swap succeeds, as a shutdown closes the words first.
- *
- * Before its first one, the transaction is noted, for snowflake_horizon().
  */
 static inline uint64
 take(uint64 want, int64 *first)
@@ -492,11 +502,8 @@ take(uint64 want, int64 *first)
 	uint64		count;
 	uint32		swaps_lost = 0;
 
-	if (unlikely(my.noted_lxid != PROC_LXID(MyProc)))
-	{
-		open_draws_note(my.time);
-		my.noted_lxid = PROC_LXID(MyProc);
-	}
+	if (unlikely(my.noted_lxid != *my.lxid))
+		note_draw();
 
 	word = pg_atomic_read_u64(my.word);
 	for (;;)
