@@ -14,7 +14,7 @@
 #                    throwaway root of the Debian release that has it (needs
 #                    root).  With --full the tests with faults and clients are
 #                    dealt out among them, in another way at each commit.
-#                    On 18 the extension is only in a folder, by --image.
+#                    From 18 on the extension is only in a folder, by --image.
 #   --image          the extension is not among the server's files, but in a folder
 #                    of root's, as its image is mounted (18 or newer, needs root)
 #   --packages       also build, install and test the Debian packages
@@ -182,7 +182,7 @@ fi
 run_elsewhere() {
 	local major=$1 share=$2 root=$work/roots/$1 image=
 
-	[ "$major" -ne 18 ] || image=image
+	[ "$major" -lt 18 ] || image=image
 	make_root "$root" "$(suite_of "$major")" || return
 	if [ "$(suite_of "$major")" = experimental ]; then
 		in_root "$root" apt-get install -s -qq "postgresql-$major" \
