@@ -163,8 +163,8 @@ drawing_function(CheckState *state, char *name)
 }
 
 /*
- * Find them: the defaults that depend on a function that draws, of columns or of their
- * domains.  Those that come from a parent's are found by way of the parent.
+ * Find them: the defaults that depend on a function that draws, of columns or
+ * of their domains.  Those that come from a parent's are found by way of the parent.
  * Returns the number of columns.
  *
  * The planner takes the parts of the query for a row or two, whatever they

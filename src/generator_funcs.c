@@ -68,7 +68,10 @@ PG_FUNCTION_INFO_V1(snowflake_next);
 PG_FUNCTION_INFO_V1(snowflake_nextval_count);
 PG_FUNCTION_INFO_V1(snowflake_current);
 
-/* snowflake_nextval(), and snowflake_next(); another extension has a C function of the first name */
+/*
+ * snowflake_nextval() and snowflake_next().  Another extension has a C function
+ * of the first name.
+ */
 Datum
 snowflake_next(PG_FUNCTION_ARGS)
 {

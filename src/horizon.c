@@ -75,7 +75,10 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(layout_pack(&snowflake_layout, unit, 0, 0, 0));
 }
 
-/* Find a table that is read, in all parts of a query.  What an INSERT writes into is not. */
+/*
+ * Find a table that is read, in all parts of a query.  What an INSERT writes
+ * into is not.
+ */
 static bool
 find_table(Node *node, void *written)
 {
