@@ -4,8 +4,17 @@ CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 SELECT pg_get_function_result('snowflake_horizon()'::regprocedure);
 
 -- above all that was drawn, once the time unit has passed
+CREATE FUNCTION passes(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. 60000 LOOP
+        IF snowflake_horizon() > id THEN RETURN true; END IF;
+        PERFORM pg_sleep(0.001);
+    END LOOP;
+    RETURN false;
+END $$;
 INSERT INTO outbox (n) SELECT generate_series(1, 10);
-SELECT pg_sleep(0.01);
+SELECT max(id) AS last FROM outbox \gset
+SELECT passes(:last);
 SELECT snowflake_horizon() AS horizon \gset
 SELECT count(*) FROM outbox WHERE id < :horizon;
 SELECT node, worker, sequence, ts <= clock_timestamp() AS honest FROM snowflake_parse(:horizon);
@@ -18,8 +27,7 @@ SELECT snowflake_currval() = :current AS same, (SELECT sum(issued) FROM pg_stat_
 -- the caller's own transaction does not hold it back
 BEGIN;
 INSERT INTO outbox (n) VALUES (11) RETURNING id \gset
-SELECT pg_sleep(0.01);
-SELECT snowflake_horizon() > :id AS is_above;
+SELECT passes(:id);
 COMMIT;
 BEGIN READ ONLY;
 SELECT snowflake_horizon() > :id AS is_above;
@@ -77,5 +85,5 @@ SET ROLE regress_snowflake_user;
 SELECT snowflake_horizon() > :horizon AS known;
 RESET ROLE;
 DROP ROLE regress_snowflake_user;
-DROP FUNCTION after;
+DROP FUNCTION after, passes;
 DROP TABLE outbox, kept;

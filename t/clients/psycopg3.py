@@ -148,8 +148,10 @@ with psycopg.connect() as conn:
             "SELECT id, message FROM outbox WHERE id > %s AND id < %s ORDER BY id LIMIT 1000", [last, horizon]).fetchall()
         last = rows[-1][0] if rows else last
         seen += rows
-    time.sleep(0.1)
-    horizon = conn.execute("SELECT snowflake_horizon()").fetchone()[0]
+    newest = conn.execute("SELECT max(id) FROM outbox").fetchone()[0]
+    until = time.monotonic() + 60
+    while horizon <= newest and time.monotonic() < until:
+        horizon = conn.execute("SELECT snowflake_horizon()").fetchone()[0]
     seen += conn.execute("SELECT id, message FROM outbox WHERE id > %s AND id < %s ORDER BY id", [last, horizon]).fetchall()
 check("snowflake_horizon(): each row is read once, in order", [m for _, m in seen] == [str(n) for n in range(20)], seen)
 
