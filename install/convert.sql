@@ -38,7 +38,7 @@ SET datestyle = 'ISO' AS $$
 BEGIN
     RETURN ts::text;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.show IS 'a time for a message';
+COMMENT ON FUNCTION snowflake_catalog.show IS 'a time as text, for a message';
 
 CREATE FUNCTION snowflake_catalog.descendants(relation oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -48,7 +48,7 @@ BEGIN
                 FROM tree JOIN pg_inherits i ON i.inhparent = tree.rel AND NOT i.inhdetachpending)
             SELECT rel FROM tree) ELSE ARRAY[relation] END;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.descendants IS 'a table and those that inherit from it';
+COMMENT ON FUNCTION snowflake_catalog.descendants IS 'a table and all tables that inherit from it';
 
 CREATE FUNCTION snowflake_catalog.domains(type oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -60,7 +60,8 @@ BEGIN
     END LOOP;
     RETURN found;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.domains IS 'a type, and what it is a domain over';
+COMMENT ON FUNCTION snowflake_catalog.domains IS
+'a type and, if it is a domain, the types that it is based on';
 
 -- of one that others have locked, at its last VACUUM or ANALYZE
 CREATE FUNCTION snowflake_catalog.table_size(relation oid) RETURNS bigint
@@ -72,7 +73,8 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN (SELECT c.relpages * current_setting('block_size')::bigint FROM pg_class c
         WHERE c.oid = relation);
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.table_size IS 'the size of a table, without a wait for it';
+COMMENT ON FUNCTION snowflake_catalog.table_size IS
+'the size of a table, without waiting for a lock';
 
 -- of one that others have locked, NULL
 CREATE FUNCTION snowflake_catalog.partition_key(relation oid) RETURNS text
@@ -83,11 +85,13 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.partition_key IS 'how a table is partitioned, without a wait';
+COMMENT ON FUNCTION snowflake_catalog.partition_key IS
+'the partition key of a table, without waiting for a lock';
 
 CREATE FUNCTION snowflake_catalog.is_immutable(expression pg_node_tree) RETURNS boolean
 AS 'MODULE_PATHNAME', 'snowflake_is_immutable' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_catalog.is_immutable IS 'does it depend on its variables only?';
+COMMENT ON FUNCTION snowflake_catalog.is_immutable IS
+'whether an expression depends on its variables only';
 
 -- What new IDs need to be above one: nothing (NULL), to raise the mark, to advance it,
 -- which takes a right, or a later clock.  None are above where its time unit is the last
@@ -96,11 +100,13 @@ CREATE FUNCTION snowflake_catalog.drawing(id bigint, OUT preload_hint text, OUT 
     OUT node integer, OUT clock text, OUT clock_shows timestamptz, OUT id_time timestamptz,
     OUT need text, OUT above timestamptz)
 AS 'MODULE_PATHNAME', 'snowflake_drawing' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_catalog.drawing IS 'what this server draws with, and what it lacks';
+COMMENT ON FUNCTION snowflake_catalog.drawing IS
+'what this server draws with, and what it needs to draw IDs above a given one';
 
 CREATE FUNCTION snowflake_catalog.raise_mark(id bigint) RETURNS void
 AS 'MODULE_PATHNAME', 'snowflake_raise_mark' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_catalog.raise_mark IS 'snowflake_advance(), not ahead of the clock';
+COMMENT ON FUNCTION snowflake_catalog.raise_mark IS
+'raise the durable mark above an ID, but not ahead of the clock';
 
 CREATE FUNCTION snowflake_catalog.convert_raise(plan snowflake_catalog.convert_row[]) RETURNS void
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -113,7 +119,7 @@ BEGIN
         ORDER BY x.n), e[1].hint)
     FROM unnest(e) WITH ORDINALITY AS x (kind, detail, command, hint, n) HAVING count(*) > 0;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_raise IS 'raise the errors of a plan as one';
+COMMENT ON FUNCTION snowflake_catalog.convert_raise IS 'raise the errors of a plan as one error';
 
 -- Foreign keys are found by what they depend on, which has an index in both directions, and
 -- children where there are some: the time goes with the number of members, not its square.
@@ -162,7 +168,8 @@ BEGIN
     FROM known k JOIN path p ON p.rel = k.rel AND p.name = k.name
     ORDER BY k.parents > 0, k.rel, k.att;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_members IS 'the members of a conversion';
+COMMENT ON FUNCTION snowflake_catalog.convert_members IS
+'the columns that are connected with the one to convert';
 
 CREATE FUNCTION snowflake_catalog.convert_column(tab oid, col name, back boolean)
 RETURNS snowflake_catalog.convert_column
@@ -224,7 +231,8 @@ BEGIN
     t.widen := (SELECT bool_or(m.changes) FROM unnest(t.members) m);
     RETURN t;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_column IS 'the column to convert, or an error';
+COMMENT ON FUNCTION snowflake_catalog.convert_column IS
+'the column to convert; an error if no statement could convert it';
 
 CREATE FUNCTION snowflake_catalog.convert_checks(t snowflake_catalog.convert_column)
 RETURNS SETOF snowflake_catalog.convert_row
@@ -307,7 +315,8 @@ BEGIN
     WHERE c.oid = ANY (t.tree) AND c.oid <> t.rel AND (t.back OR t.source <> 'snowflake')
       AND k.applies ORDER BY 2);
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_checks IS 'what of the members is in the way';
+COMMENT ON FUNCTION snowflake_catalog.convert_checks IS
+'what prevents a conversion in the tables concerned';
 
 -- Views that use a view in the way have to be dropped, too.
 CREATE FUNCTION snowflake_catalog.convert_blockers(members snowflake_catalog.convert_member[])
@@ -391,7 +400,8 @@ BEGIN
             = ('pg_class'::regclass, m.rel, m.att, 'pg_class'::regclass, m.rel, 0, 'i'))
     ORDER BY 2;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_blockers IS 'what depends on columns that change';
+COMMENT ON FUNCTION snowflake_catalog.convert_blockers IS
+'views, rules and other objects that depend on columns that change';
 
 -- In which partitions IDs belong, or whether in one of them.  The way: any (the column is not
 -- in the partition key), mixed (with other columns), or else the strategy of the key.  Bounds
@@ -427,7 +437,8 @@ BEGIN
         ORDER BY b.is_default LIMIT 1)
     FROM unnest(ids) WITH ORDINALITY AS t (id, n) WHERE way IS NOT NULL ORDER BY t.n;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_route IS 'in which partitions of a table IDs belong';
+COMMENT ON FUNCTION snowflake_catalog.convert_route IS
+'the partition of a table that takes each ID';
 
 -- From a partition upwards, for each ID: NULL where it gets there for certain
 CREATE FUNCTION snowflake_catalog.convert_above(part oid, col name, ids bigint[])
@@ -443,7 +454,8 @@ BEGIN
         WHERE r.way = 'mixed' OR r.way <> 'any' AND r.child IS DISTINCT FROM a.rel
         ORDER BY r.id, a.n) s ON s.id = t.id ORDER BY t.n;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_above IS 'which partitions above keep IDs away';
+COMMENT ON FUNCTION snowflake_catalog.convert_above IS
+'the bounds that keep IDs out of a partition';
 
 CREATE FUNCTION snowflake_catalog.convert_below(top oid, col name, ids bigint[], OUT id bigint,
     OUT stop oid, OUT mixed boolean)
@@ -467,7 +479,7 @@ BEGIN
         EXIT WHEN stop IS NOT NULL;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_below IS 'where an ID has no partition for certain';
+COMMENT ON FUNCTION snowflake_catalog.convert_below IS 'an ID for which a table has no partition';
 
 -- Some IDs are tried, of now, and for constraints of later.  A constraint is evaluated only
 -- if it looks at nothing but the ID, is immutable, and depends on nothing but its table or
@@ -563,7 +575,8 @@ BEGIN
     WHERE m.takes AND NOT m.below AND k.applies AND k.is_there
     ORDER BY m.rel <> t.rel, m.rel, m.att;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_refusals IS 'what refuses new IDs, or may';
+COMMENT ON FUNCTION snowflake_catalog.convert_refusals IS
+'constraints and bounds that refuse new IDs, or may refuse them';
 
 -- The sequence belongs to the table's owner and to the column, and has the name that serial
 -- would give it.  Roles that may insert rows need USAGE: nextval() checks the rights of its
@@ -631,7 +644,8 @@ BEGIN
         WHERE g.privilege_type = 'INSERT' AND g.grantee <> c.relowner) AS g (is_all, role)
     HAVING count(*) > 0;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_sequence IS 'makes a sequence, first named in a hint';
+COMMENT ON FUNCTION snowflake_catalog.convert_sequence IS
+'the statements that create a sequence for a column';
 
 CREATE FUNCTION snowflake_catalog.convert_plan(tab oid, col name, back boolean, force boolean,
     with_ids boolean)
@@ -876,7 +890,8 @@ BEGIN
             'the next ANALYZE')) AS k (n, applies, kind, detail)
     WHERE k.applies ORDER BY k.n, k.detail;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_plan IS 'statements, and what was found';
+COMMENT ON FUNCTION snowflake_catalog.convert_plan IS
+'the statements of a conversion, and what was found';
 
 -- "table" and "column" are keywords, so they need their quotes in a call by name, too.
 CREATE FUNCTION snowflake_convert("table" regclass, "column" name, dry_run boolean DEFAULT true,
@@ -955,4 +970,4 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION snowflake_convert(regclass, name, boolean, text, boolean) IS
-'let an existing column draw snowflake IDs, or a sequence''s numbers again: shows how, or does it';
+'convert a column to snowflake IDs, or back to a sequence; by default only show the steps';
