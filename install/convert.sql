@@ -269,7 +269,7 @@ BEGIN
         AND to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
         RETURN QUERY SELECT CASE WHEN r.reason IS NULL THEN 'warning' ELSE '0A000' END,
             coalesce(format('column %s.%I cannot be altered: Citus ', r.tab, m.name) || r.reason,
-                format('Citus has the rows of %s: the estimate does not count them', r.tab)),
+                format('Citus stores the rows of %s: the estimate does not count them', r.tab)),
             NULL, CASE WHEN r.reason IS NULL THEN NULL
                 WHEN t.source = 'identity' AND m.rel = t.rel THEN 'Distribute a new table whose '
                     'column has the default snowflake_nextval(), and move the rows.'
@@ -297,8 +297,8 @@ BEGIN
             'its partitioned table %s', t.label, i.parent),
             format('Convert column %I of %s.', t.name, i.parent)),
         (NOT i.is_identity AND t.type = 'int8'::regtype, 'note', format('only the default of %s '
-            'changes, and not that of %s, from which it inherits the column%s', t.tab, i.parent,
-            CASE WHEN c.relispartition THEN ': rows inserted there have the other one' END), NULL)
+            'changes; %s, from which it inherits the column, keeps its own%s', t.tab, i.parent,
+            CASE WHEN c.relispartition THEN ' for rows that are inserted there' END), NULL)
     ) AS k (applies, kind, detail, hint)
     WHERE m.rel = t.rel AND m.att = t.att AND (t.back OR t.source <> 'snowflake') AND k.applies
     UNION ALL
@@ -310,7 +310,7 @@ BEGIN
             format('column %s.%I is an identity column of its own', c.oid::regclass, t.name),
             'Convert that table first.'),
         (a.attidentity = '' AND pg_get_expr(d.adbin, c.oid) <> coalesce(t.expression, ''),
-            'warning', format('the default of %s.%I goes too: %s', c.oid::regclass, t.name,
+            'warning', format('the default of %s.%I is replaced, too: %s', c.oid::regclass, t.name,
             pg_get_expr(d.adbin, c.oid)), NULL)) AS k (applies, kind, detail, hint)
     WHERE c.oid = ANY (t.tree) AND c.oid <> t.rel AND (t.back OR t.source <> 'snowflake')
       AND k.applies ORDER BY 2);
@@ -615,14 +615,14 @@ BEGIN
     FROM (VALUES
         (highest = 9223372036854775807, '2200H', format('max(%I) is %s, the largest bigint: no '
             'number is left for a sequence', t.name, highest), NULL, NULL),
-        (NOT has_schema_privilege(c.schema, 'CREATE'), '42501', format('permission denied to make '
-            'a sequence in schema %I', c.nspname), NULL, NULL),
+        (NOT has_schema_privilege(c.schema, 'CREATE'), '42501', format('permission denied to '
+            'create a sequence in schema %I', c.nspname), NULL, NULL),
         (has_schema_privilege(c.schema, 'CREATE') AND NOT has_schema_privilege(c.relowner, c.schema,
             'CREATE') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), '42501',
             format('the owner of table %s may not have a sequence in schema %I', t.tab, c.nspname),
             NULL, NULL),
         (highest <> 9223372036854775807, 'other',
-            'makes the sequence, which goes on above the largest ID; no rewrite',
+            'creates the sequence, which continues above the largest ID; no rewrite',
             format('CREATE %sSEQUENCE %s AS bigint START WITH %s%s', CASE c.relpersistence
                 WHEN 't' THEN 'TEMPORARY ' WHEN 'u' THEN 'UNLOGGED ' END, seq, CASE WHEN highest > 0
                 AND highest < 9223372036854775807 THEN highest + 1 ELSE 1 END,
@@ -630,7 +630,8 @@ BEGIN
         (NOT c.is_own AND highest <> 9223372036854775807, 'other',
             'the sequence belongs to the owner of the table',
             format('ALTER SEQUENCE %s OWNER TO %I', seq, c.owner), NULL),
-        (NOT c.is_own AND highest <> 9223372036854775807, 'other', 'it is dropped with the column',
+        (NOT c.is_own AND highest <> 9223372036854775807, 'other',
+            'a drop of the column also drops the sequence',
             format('ALTER SEQUENCE %s OWNED BY %s', seq, t.label), NULL)
     ) AS k (applies, kind, detail, command, hint) WHERE k.applies
     UNION ALL
@@ -690,8 +691,8 @@ BEGIN
             '"shared_preload_libraries", so no ID could be drawn', NULL, d.preload_hint),
         (NOT back AND d.node_hint IS NOT NULL, '55000', '"snowflake.node_id" is not set, so no ID '
             'could be drawn', NULL, d.node_hint),
-        (x.oid IS NOT NULL, 'warning', format('%s belongs to extension %s: pg_dump does not take '
-            'the change along', t.tab, quote_ident(x.extname)), NULL, NULL),
+        (x.oid IS NOT NULL, 'warning', format('%s belongs to extension %s: pg_dump does not save '
+            'the change', t.tab, quote_ident(x.extname)), NULL, NULL),
         (g.goes = 'already', 'note', format('column %s draws from a sequence already: nothing to '
             'do', t.label), NULL, NULL),
         (g.goes = 'other', '55000', format('column %s does not draw snowflake IDs of this '
@@ -739,16 +740,16 @@ BEGIN
             t.tab), NULL, NULL),
         (reads AND may_read AND row_security_active(tab), '42501', format('row-level security may '
             'hide IDs of table %s from role %I', t.tab, current_user), NULL, format('Run ALTER '
-            'TABLE %s NO FORCE ROW LEVEL SECURITY meanwhile, or convert it as a role that bypasses '
-            'row-level security.', t.tab)),
+            'TABLE %s NO FORCE ROW LEVEL SECURITY for the conversion, or convert the column as a '
+            'role that bypasses row-level security.', t.tab)),
         (lowest < 0 AND NOT back, 'warning', format('there are negative IDs (min(%I) = %s), which '
             'snowflake_parse() and snowflake_timestamp() cannot read', col, lowest), NULL, NULL),
         (highest > l.max_id AND NOT back, '22003', format('%s is above all IDs of the layout "%s", '
             'which end at %s', max, l.layout, l.max_id), NULL, NULL),
         (d.need = 'last', '22003', format('%s is in the last time unit of the layout "%s": no ID '
             'is left above it', max, l.layout), NULL, NULL),
-        (d.need = 'field', '22003', format('%s is above later IDs of this server, by a field above '
-            'the time in the layout "%s"', max, l.layout), NULL, NULL),
+        (d.need = 'field', '22003', format('%s is larger than later IDs of this '
+            'server: the layout "%s" has a field above the time', max, l.layout), NULL, NULL),
         (d.need = 'clock', '22003', format('%s reads as an ID of %s, ahead of the clock: no ID '
             'above it could be drawn before', max, x.id_time), x.clock,
             CASE WHEN x.epoch > '1970-01-01 00:00:00+00' THEN format('If these IDs were drawn with '
@@ -757,7 +758,7 @@ BEGIN
                 snowflake_catalog.show(x.epoch)) END),
         (x.is_forbidden, '42501', format('permission denied to put the durable mark ahead of the '
             'clock, to %s', x.above), format('%s reads as an ID of %s. %s', max, x.id_time,
-            x.clock), 'Wait until the clock has come there, or convert the column as a role that '
+            x.clock), 'Wait until the clock has reached that, or convert the column as a role that '
             'may execute snowflake_advance().'),
         (d.need IN ('raise', 'advance') AND NOT x.is_forbidden, d.need, format('new IDs begin at '
             '%s, to be above %s; the durable mark stays there after a rollback, too', x.above, max),
@@ -855,8 +856,8 @@ BEGIN
 
     RETURN QUERY SELECT k.kind, k.detail, NULL, NULL
     FROM snowflake_catalog.drawing(coalesce(highest, -1)) d CROSS JOIN LATERAL (
-        SELECT DISTINCT 5, NOT back, 'warning', format('column %s references %s, where a new ID is '
-            'not found: inserts that take the default fail', t.label, c.confrelid::regclass)
+        SELECT DISTINCT 5, NOT back, 'warning', format('column %s references %s, which has no row '
+            'for a new ID: inserts that use the default fail', t.label, c.confrelid::regclass)
         FROM pg_constraint c WHERE c.contype = 'f' AND c.conparentid = 0 AND c.conrelid = tab
           AND t.att = ANY (c.conkey)
         UNION ALL VALUES
@@ -870,22 +871,22 @@ BEGIN
             'them'),
         (2, back AND t.source = 'snowflake', 'warning', 'snowflake_currval() no longer returns the '
             'IDs of this column: use RETURNING, or currval()'),
-        (3, NOT back AND t.source = 'other', 'warning', format('the default %s goes',
+        (3, NOT back AND t.source = 'other', 'warning', format('the default %s is replaced',
             t.expression)),
         (4, NOT back AND t.source = 'pgedge', 'note', 'IDs of pgEdge''s extension are read by '
             'snowflake_parse(id, ''pgedge''); snowflake_parse(id) and snowflake_timestamp() read '
             'them right only where "snowflake.layout" is "pgedge"'),
         (4, NOT back AND is_new AND t.source <> 'pgedge' AND d.id_time IS NOT NULL, 'note', format(
-            'IDs up to now stay as they are, below all new ones; those that a sequence gave have '
-            'no time in them: snowflake_timestamp() reads %s in %s',
+            'existing IDs stay as they are, below all new ones; numbers from a sequence have no '
+            'time in them: snowflake_timestamp() reads %s in %s',
             snowflake_catalog.show(d.id_time), max)),
         (6, NOT back AND t.source IN ('identity', 'sequence', 'pgedge'), 'warning', 'currval() and '
             'lastval() no longer return the IDs of this column: use RETURNING, or '
             'snowflake_currval()'),
         (7, t.widen, 'warning', 'clients must read the IDs as 64-bit integers, where 32 bits were '
             'enough; JavaScript''s numbers hold 53 bits'),
-        (7, NOT back AND t.widen IS NOT TRUE, 'warning', 'new IDs have more than 53 bits, which is '
-            'what JavaScript''s numbers hold: give them the IDs as text'),
+        (7, NOT back AND t.widen IS NOT TRUE, 'warning', 'new IDs have more than the 53 bits that '
+            'JavaScript''s numbers hold: give JavaScript the IDs as text'),
         (8, t.widen, 'note', 'the columns that change their type have no planner statistics until '
             'the next ANALYZE')) AS k (n, applies, kind, detail)
     WHERE k.applies ORDER BY k.n, k.detail;

@@ -13,10 +13,10 @@ EXCEPTION
     WHEN undefined_function THEN
         RAISE EXCEPTION USING
             ERRCODE = 'object_not_in_prerequisite_state',
-            MESSAGE = 'the library "MODULE_PATHNAME" is not that of this extension "snowflake"',
+            MESSAGE = 'the library "MODULE_PATHNAME" is not of this extension "snowflake"',
             DETAIL = SQLERRM,
-            HINT = 'It is that of another extension of the same name, such as pgEdge''s. Remove '
-                   'the package it came with, install this one again, and restart the server.';
+            HINT = 'It belongs to another extension of the same name, such as pgEdge''s. Remove '
+                   'its package, install this one again, and restart the server.';
 END
 $do$;
 COMMENT ON FUNCTION snowflake_nextval() IS
@@ -45,8 +45,8 @@ BEGIN
     RAISE EXCEPTION USING
         ERRCODE = 'object_not_in_prerequisite_state',
         MESSAGE = format('cannot truncate "%s.%s"', TG_TABLE_SCHEMA, TG_TABLE_NAME),
-        DETAIL = 'The table is part of the extension "snowflake", and not of an application.',
-        HINT = 'Leave out the schema "snowflake_catalog" where tables are truncated. '
+        DETAIL = 'The table belongs to the extension "snowflake", not to an application.',
+        HINT = 'Exclude the schema "snowflake_catalog" when you truncate tables. '
                'snowflake_key_format_drop() drops a format of keys.';
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.refuse_truncate() IS

@@ -69,7 +69,7 @@ BEGIN
         ('time_zone', f.time_zone, length(f.time_zone) BETWEEN 1 AND 100,
          'It must be the name of a time zone.'),
         ('text_route', f.text_route, f.text_route IN ('codes', 'hash'),
-         'There are "codes" and "hash".'),
+         'It must be "codes" or "hash".'),
         ('database_width', f.database_width::text, f.database_width BETWEEN 0 AND 9,
          'It must be from 0 to 9.'),
         ('table_width', f.table_width::text, f.table_width BETWEEN 0 AND 9,
@@ -104,7 +104,7 @@ EXCEPTION
         RAISE EXCEPTION USING ERRCODE = 'duplicate_object',
             MESSAGE = format('key format "%s" duplicates another one', f.name),
             DETAIL = duplicate,
-            HINT = 'Each format has its own name, and its own version among those of its prefix.';
+            HINT = 'Choose another name, or another version if the prefix is the same.';
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats) IS
 'check a format of business keys, and insert it or replace another one';

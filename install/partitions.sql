@@ -46,7 +46,7 @@ BEGIN
     ELSIF isolation NOT IN ('read committed', 'read uncommitted') THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
             MESSAGE = format('cannot execute %s at isolation level "%s"', what, isolation),
-            DETAIL = 'It would not see what others committed while it waited for the lock.',
+            DETAIL = 'It would not see what other sessions commit while it waits for a lock.',
             HINT = 'Run it in a transaction that begins with BEGIN ISOLATION LEVEL READ COMMITTED.';
     END IF;
 END $$;
@@ -273,7 +273,8 @@ BEGIN
     problem := CASE
         WHEN kinds IS NULL OR kinds = 0 OR kinds = 1 AND step < '0'
             THEN 'step must be positive and finite'
-        WHEN kinds > 1 THEN 'step must be whole months, whole days, or hours and smaller'
+        WHEN kinds > 1
+            THEN 'step must be a number of months, of days, or of hours and smaller units'
         WHEN step < layout.time_unit
             THEN format('step %s is smaller than the time unit of snowflake IDs', step)
         WHEN us % 1000 <> 0 THEN 'step must be a whole number of milliseconds' END;
@@ -282,7 +283,7 @@ BEGIN
             CASE WHEN problem LIKE '%smaller than%' THEN format('The time unit of the layout "%s" '
                 'is %s.', layout.layout, layout.time_unit) ELSE format('The step is %s.', step) END,
             CASE WHEN kinds > 1 THEN 'Months and days have no fixed length, so they cannot be '
-                'mixed with each other and with hours.' END);
+                'mixed with each other or with hours.' END);
     END IF;
     zone := CASE WHEN us = 0 THEN time_zone ELSE 'UTC' END;
     unit := CASE WHEN months > 0 THEN 'month' WHEN us = 0 THEN 'day'
@@ -387,10 +388,10 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_table',
             MESSAGE = format('relation "%s" already exists', name),
-            DETAIL = format('It is not the partition from %s to %s, whose name that would be.',
+            DETAIL = format('The partition from %s to %s would have the same name.',
                 snowflake_catalog.bound_text(edges[n], true),
                 snowflake_catalog.bound_text(edges[n + 1], true)),
-            HINT = 'Rename it, or attach it with these bounds.';
+            HINT = 'Rename that relation, or attach it with these bounds.';
     END IF;
 
     -- CREATE TABLE ... PARTITION OF would take ACCESS EXCLUSIVE on the table.  ATTACH PARTITION
@@ -664,13 +665,13 @@ BEGIN
         ends := snowflake_catalog.bound_time(reach);
         IF reach IS NULL THEN
             status := 'error';
-            detail := format('No partition of %s takes an ID of now, so that inserts fail. Create '
-                'it with snowflake_create_partitions().', t.name);
+            detail := format('%s has no partition for IDs that are drawn now, so inserts fail. '
+                'Create it with snowflake_create_partitions().', t.name);
             RETURN NEXT;
         ELSIF ends - snowflake_catalog.bound_time(id)
             < least(greatest((ends - starts) / 4, '1 hour'), '1 day') THEN
             status := 'warning';
-            detail := format('The partitions of %s end at %s, and inserts fail from then on. '
+            detail := format('The partitions of %s end at %s. Inserts fail from then on. '
                 'Create more with snowflake_create_partitions().', t.name, ends);
             RETURN NEXT;
         END IF;

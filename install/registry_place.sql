@@ -213,7 +213,7 @@ BEGIN
     ELSIF (span = interval '0') = (NOT EXISTS (SELECT FROM pg_extension AS e
                                                WHERE e.extname = 'snowflake_home')) THEN
         RAISE EXCEPTION 'database "%" is %', current_database(),
-                CASE span WHEN interval '0' THEN 'no home database, but a registry'
+                CASE span WHEN interval '0' THEN 'a registry, and so no home database'
                           ELSE 'the home database of a server, and so no registry' END
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'Create the extension snowflake_registry in a database of its own, and '
@@ -400,8 +400,8 @@ COMMENT ON FUNCTION snowflake_open_registry(boolean) IS
 CREATE VIEW snowflake_registry AS
     SELECT s.state, s.until,
            CASE s.state
-               WHEN 'closed' THEN 'It was promoted or restored, or a server was told more than it '
-                   'knows: it may have lost the last leases and segments that it gave out.'
+               WHEN 'closed' THEN 'It was promoted or restored, or a server knows more than the '
+                   'registry: it may have lost the last leases and segments that it gave out.'
                WHEN 'guarded' THEN 'It was started again, and waits for the servers to show that '
                    'it has lost nothing.'
            END AS reason,

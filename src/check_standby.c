@@ -91,7 +91,7 @@ check_standby_clock(CheckState *state)
 
 	if (clock_behind_sender(state, &sent, &behind_us) &&
 		behind_us > check_mark_bound_us())
-		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up%s. Set the server's clock%s.",
+		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind the clock of the server that sends WAL to this standby, when a message came from there at %s. Promoted, this server would draw no ID before its clock has caught up%s. Set the server's clock%s.",
 				  detail, check_in_ms(behind_us), clock_show(sent), AND_THEN,
 				  clock_can_step() ? "" : " and restart the server");
 	else
@@ -205,7 +205,7 @@ describe_replay(StringInfo detail)
 						 check_value(0, 1), check_value(0, 4) ? check_value(0, 4) : "");
 		is_much = check_value_bool(0, 3);
 		if (is_much)
-			appendStringInfoString(detail, " It is more than \"max_wal_size\", so that this takes a while, in which no ID is drawn.");
+			appendStringInfoString(detail, " It is more than \"max_wal_size\", so this takes a while, in which no ID is drawn.");
 	}
 	check_end(nestlevel);
 	return is_much;

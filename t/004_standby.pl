@@ -62,7 +62,7 @@ like(check('mark'), qr/^ok\|$mark$/, 'mark');
 like(check('mark', role => 'nobody'), qr/^ok\|$mark$/, 'mark, as it is seen by others');
 is(check('mark', dbname => 'app'), 'unknown|This is a standby, which draws no IDs. Whether it could draw IDs after a promotion is not known here: run snowflake_check() in database "postgres", which has the durable mark of its primary.',
 	'mark, in another database, which does not have it');
-is(check('drift'), 'ok|This is a standby, which draws no IDs. What it would draw after a promotion is said by the checks "clock" and "mark".', 'drift');
+is(check('drift'), 'ok|This is a standby, which draws no IDs. The checks "clock" and "mark" say what it would draw after a promotion.', 'drift');
 is($standby->safe_psql('postgres', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status <> 'ok' AND "check" <> 'time_sync')),
 	'', 'in any of its checks');
 is($standby->safe_psql('app', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status NOT IN ('ok', 'unknown') AND "check" <> 'time_sync')),
@@ -96,7 +96,7 @@ sub restart_with
 	return;
 }
 restart_with('snowflake.node_id = 2');
-is(check('node_id'), 'warning|This standby is node 2, and its primary has drawn IDs as node 1. Promoted, it would draw as node 2, which is safe only if no other server is node 2. If it is to go on as its primary, set "snowflake.node_id" to 1 and restart the server.',
+is(check('node_id'), 'warning|This standby is node 2, and its primary has drawn IDs as node 1. Promoted, it would draw as node 2, which is safe only if no other server is node 2. If it should continue as its primary, set "snowflake.node_id" to 1 and restart the server.',
 	'another number than the primary');
 is(check('node_id', dbname => 'app', role => 'nobody'), check('node_id'), 'which is seen in other databases');
 restart_with("snowflake.node_id = 1\nmax_logical_replication_workers = 4");

@@ -242,7 +242,7 @@ is(said('CREATE TABLE t (id bigint DEFAULT snowflake_nextval())', $node, 'other'
 says('an integer', 'CREATE TABLE narrow (id int DEFAULT snowflake_nextval()); INSERT INTO narrow DEFAULT VALUES',
 	'22003: integer out of range');
 is(check('tables') =~ s/\n.*//sr,
-	q(error|public.narrow.id is of type integer, which is too small for an ID, so that inserts fail. To see what it takes to make it a bigint, run SELECT * FROM public.snowflake_convert('public.narrow', 'id').),
+	q(error|public.narrow.id is of type integer, which is too small for an ID, so inserts fail. To see what it takes to make it a bigint, run SELECT * FROM public.snowflake_convert('public.narrow', 'id').),
 	'the doctor names the column, and what mends it');
 $node->safe_psql('postgres', "SELECT FROM snowflake_convert('public.narrow', 'id', dry_run => false); INSERT INTO narrow DEFAULT VALUES");
 pass('which does');

@@ -287,7 +287,7 @@ foreach my $table (sort keys %refused)
 convert('by_customer');
 sql($coordinator, 'INSERT INTO by_customer (customer) SELECT generate_series(1, 20)');
 is(sql($coordinator, 'SELECT count(*) FROM by_customer WHERE (snowflake_parse(id)).node = 1'), '20', 'a bigserial that is not the distribution column is converted');
-like(plan_of('plain'), qr/warning: Citus has the rows of public\.plain: the estimate does not count them/, 'an integer without a sequence: the estimate does not count');
+like(plan_of('plain'), qr/warning: Citus stores the rows of public\.plain: the estimate does not count them/, 'an integer without a sequence: the estimate does not count');
 convert('plain');
 pass('it is converted');
 like(plan_of('by_customer', ", target => 'bigserial'"), qr/^error: column public\.by_customer\.id cannot be altered: Citus gives no sequence to a distributed table/, 'there is no way back to a sequence');

@@ -425,7 +425,7 @@ sub test_year
 	($status, $detail) = check('drift');
 	is($status, 'error', 'an hour back');
 	like($detail,
-		qr/^IDs were issued, or may have been before the start, up to .*, which is 3\d{6} ms ahead of the clock; "snowflake\.max_drift" allows 1000 ms\. Set the server's clock/,
+		qr/^IDs with times up to .* were issued, or may have been before the start\. That is 3\d{6} ms ahead of the clock; "snowflake\.max_drift" allows 1000 ms\. Set the server's clock/,
 		'and how far');
 	clock_at(1577836800 - 10 * $day);
 	($status, $detail) = check('clock');

@@ -629,7 +629,7 @@ sub test_away
 		is(drawn_before($server->{node}, $server->{draws}{big}[0]), $server->{count}, "$server->{what}, past the deadline: nothing is issued");
 		is(sqlstates($server->{draws}{big}[0]), '55P03', "$server->{what}, past the deadline: errors");
 		like($server->{node}->safe_psql('postgres', q|SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments'|),
-			qr/^error\|Sessions cannot draw numbers, as the registry has not answered for "snowflake\.lease_ttl", or its longest lease\. $away.*$server->{why}/m,
+			qr/^error\|Sessions cannot draw numbers, as the registry has not answered for longer than "snowflake\.lease_ttl" or its longest lease\. $away.*$server->{why}/m,
 			"$server->{what}, past the deadline: the check says so");
 
 		# what those still under way draw then would be nobody's
