@@ -39,13 +39,13 @@ REVOKE ALL ON FUNCTION snowflake_segment_create(text, bigint, bigint, bigint, bi
     text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segment_alter(
-    tag text, step bigint DEFAULT NULL, max_value bigint DEFAULT NULL,
-    description text DEFAULT NULL, start bigint DEFAULT NULL)
+    tag text, start bigint DEFAULT NULL, step bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL, description text DEFAULT NULL)
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_alter'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_segment_alter(text, bigint, bigint, text, bigint) IS
+COMMENT ON FUNCTION snowflake_segment_alter(text, bigint, bigint, bigint, text) IS
 'change a segment tag, or where its next segment begins; a null argument changes nothing';
-REVOKE ALL ON FUNCTION snowflake_segment_alter(text, bigint, bigint, text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_segment_alter(text, bigint, bigint, bigint, text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_segment_drop(tag text, forget boolean DEFAULT false)
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_segment_drop'

@@ -404,7 +404,7 @@ $tests{waits} = sub {
 	reload_node($node);
 	$node->poll_query_until('postgres', "SELECT current_setting('log_min_messages') = 'panic'") or die 'no reload';
 	$locker->query_safe('BEGIN; LOCK snowflake_registry.snowflake_segment_tag');
-	$error = session_error($session, q|SET snowflake.max_wait = '10s'; SELECT snowflake_segment_alter('third', 20)|);
+	$error = session_error($session, q|SET snowflake.max_wait = '10s'; SELECT snowflake_segment_alter('third', step => 20)|);
 	like($error->{message}, qr/^could not alter segment tag "third": canceling statement due to lock timeout$/, 'an error that is not logged');
 	ok(wait_for(sub { slurp_file("/proc/$worker/status") =~ /^SigIgn:\s*(\S+)$/m && hex(substr($1, -2)) & 2 }),
 		'the worker cannot be cancelled after it');
