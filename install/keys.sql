@@ -107,7 +107,7 @@ EXCEPTION
             HINT = 'Choose another name, or another version if the prefix is the same.';
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats) IS
-'check a format of business keys, and insert it or replace another one';
+'check a format of business keys, and insert it or update an existing one';
 REVOKE ALL ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats)
     FROM PUBLIC;
 
