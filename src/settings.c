@@ -383,7 +383,7 @@ define_ids(GucContext fixed)
 {
 	DefineCustomStringVariable("snowflake.layout",
 							   "Fields of an ID from the highest bit to the lowest, each with its width in bits.",
-							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. It may also be the name of a dialect, as in \"twitter\".",
+							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. The value may also be the name of a dialect, as in \"twitter\".",
 							   &layout_string, "time:41 node:5 worker:5 sequence:12",
 							   fixed, 0, check_layout, assign_layout, NULL);
 
@@ -448,7 +448,7 @@ define_mark(GucContext fixed)
 
 	DefineCustomIntVariable("snowflake.reserve_window",
 							"How far ahead the durable mark is kept.",
-							"After a crash, the server draws IDs again when its clock has reached the mark.",
+							"After a crash, the server draws IDs again when its clock, plus \"snowflake.max_drift\", has reached the mark.",
 							&snowflake_reserve_window, 3000, 100, 24 * 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
