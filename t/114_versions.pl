@@ -123,7 +123,7 @@ $server->restart;
 wait_number($server);
 renews($server, 'the next library, the registry of this version');
 draws_with($server, 'the next library, with the objects of this version');
-is(check($server, 'extension'), "warning|The extension is of version $old in this database, and the server's library of version $new. Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
+is(check($server, 'extension'), "warning|This database has version $old of the extension, and the server has loaded version $new of its library. Run ALTER EXTENSION snowflake UPDATE. If that changes nothing, restart the server.",
 	'which snowflake_check() says');
 cmp_ok($server->safe_psql('postgres', q(SELECT count(fmgr_c_validator(objid)) FROM pg_depend JOIN pg_extension e ON e.oid = refobjid
 	JOIN pg_proc p ON p.oid = objid JOIN pg_language l ON l.oid = prolang

@@ -386,7 +386,7 @@ foreach my $case (
 
 	$error = error_of($server, "SELECT snowflake_backfill('2023-01-01+00')");
 	is("$error->{sqlstate} $error->{message}", '0A000 cannot backfill snowflake IDs with this layout', 'no worker field: an error');
-	like($error->{hint}, qr/Use a layout with a worker field/, 'and what to do');
+	like($error->{hint}, qr/^Build the IDs with snowflake_id\(\)\.$/, 'and what to do');
 	is($server->safe_psql('postgres', 'SELECT backfill_worker IS NULL FROM snowflake_layout()'), 't', 'which snowflake_layout() shows');
 
 	# node first: no room that is all the caller's
