@@ -152,7 +152,7 @@ draws_with($stays, 'the registry of the next version, after a restart');
 like(check($stays, 'registry'), qr/^ok\|/, 'which snowflake_check() says');
 
 # Back to this version's library, with the objects of the next version
-system_or_bail('cp', '--remove-destination', "$older->{libdir}/snowflake.so', "$tree->{libdir}/snowflake.so");
+system_or_bail('cp', '--remove-destination', "$older->{libdir}/snowflake.so", "$tree->{libdir}/snowflake.so");
 $server->restart;
 wait_number($server);
 draws_with($server, 'back to this library, with the objects of the next version');
