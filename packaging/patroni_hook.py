@@ -4,16 +4,15 @@
     callbacks:
       on_role_change: python3 patroni_hook.py [OPTIONS]
 
-Before it, look whether this member could draw IDs as the primary.  If not, it says
-why, and refuses where another member can be promoted instead: not in synchronous
-mode, and not again within ten minutes, so that a cluster gets a primary whatever is
-wrong.
+pre_promote checks whether this member could draw IDs as the primary.  If it could not,
+the script says why and refuses the promotion.  It does not refuse in synchronous mode,
+and not twice within ten minutes: the cluster always gets a primary.
 
-With --registry, also note whether the promotion can lose a transaction of that
-database.  In strict synchronous mode each commit has waited for a standby.  So this
-member has them all if all other standbys answer, and none has received more than this
-one has replayed.  After such a promotion open the registry, if it was open before.  In
-any other case, and in any doubt, leave it as it is and say why.
+With --registry, pre_promote also notes whether the promotion can lose a transaction of
+that database.  In strict synchronous mode each commit has waited for a standby.  So
+this member has all commits if all other standbys answer, and none of them has received
+more than this member has replayed.  on_role_change then opens the registry, if it was
+open before.  In all other cases it leaves the registry as it is and says why.
 """
 import argparse
 import json
@@ -89,7 +88,7 @@ def doubt(options):
     if ahead:
         return f"{', '.join(ahead)} had received more than this member had replayed"
     if len(silent) > 1:
-        return f"{', '.join(silent)} did not answer as standbys that stream, and only one may be missing"
+        return f"{', '.join(silent)} did not answer as streaming standbys, and only one may be missing"
     return None
 
 
@@ -132,7 +131,7 @@ def rest_api(options):
         rest, ctl = config["restapi"], config.get("ctl") or {}
         address = rest.get("connect_address") or rest["listen"]
     except Exception as error:
-        raise ValueError(f"{name} does not tell its address: {error!r}") from error
+        raise ValueError(f"{name} does not have its address: {error!r}") from error
     if ctl.get("certfile"):  # Patroni may ask for one
         tls.load_cert_chain(ctl["certfile"], ctl.get("keyfile"), ctl.get("keyfile_password"))
     return ("https://" if rest.get("certfile") else "http://") + address, tls
@@ -176,7 +175,7 @@ class Note:
                 json.dump(dict(what, at=time.time()), file)
             return True
         except (OSError, TypeError) as error:
-            say(f"cannot remember anything: {error}")
+            say(f"could not write its notes: {error}")
             return False
 
 
@@ -187,10 +186,10 @@ def pre_promote(options):
     wrong = ask(options.dbname, IS_HERE, 5) and ask(options.dbname, WOULD_FAIL, 10) or []
 
     for row in wrong:
-        say(f"promoted, this server could draw no ID: {row}")
+        say(f"after a promotion this server could draw no ID: {row}")
     mode = "unknown" if config is None else config.get("synchronous_mode")
     if wrong and not is_on(mode) and mode not in ("unknown", "quorum") and not refused and note.leave(refused=True):
-        say("it is not promoted now")
+        say("this promotion is refused")
         return 1
     if options.registry:
         note.leave(**look_at_registry(options, config))
@@ -204,7 +203,7 @@ def on_role_change(options):
     elif wait_for(["f"], lambda: ask(options.registry, "SELECT pg_is_in_recovery()", 5), 60) != ["f"]:
         why = "its database does not answer as a primary"
     elif ask(options.registry, PARENT, 5) != [note["open_on"]]:
-        why = f"it was open on timeline {note['open_on']}, which this one does not come from"
+        why = f"it was open on timeline {note['open_on']}, which is not the parent of the present one"
     elif not ask(options.registry, "SELECT snowflake_open_registry()", 60):
         why = "it could not be opened"
     else:
@@ -215,8 +214,8 @@ def on_role_change(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--api", help="Patroni's REST API on this member, if its file does not have the address, "
-                        "such as http://10.0.0.1:8008")
+    parser.add_argument("--api", help="Patroni's REST API on this member, if its file does not have the address; "
+                        "for example http://10.0.0.1:8008")
     parser.add_argument("--dbname", default="dbname=postgres", help="the home database, as psql connects to it")
     parser.add_argument("--registry", help="the registry's database, if this cluster has one")
     parser.add_argument("--others", type=lambda hosts: hosts.split(","), default=[], help="the hosts of all other members")

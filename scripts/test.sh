@@ -24,7 +24,7 @@
 #   --keep           leave the work folder with all logs, and say where it is
 #
 # PG_MAJOR=17 scripts/test.sh takes that server version of this machine.
-# Times are those of 2 idle cores, fast or slow, once the packages are installed.
+# Times are for 2 idle cores, fast or slow, once the packages are installed.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"

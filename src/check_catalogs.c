@@ -39,10 +39,10 @@ check_own_extension(CheckState *state)
 	{
 		version = check_value(0, 1);
 		if (strcmp(version, SNOWFLAKE_VERSION) != 0)
-			check_say(state, "warning", "The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". If the library is newer, run ALTER EXTENSION snowflake UPDATE. If it is older, install the newer one and restart the server.",
+			check_say(state, "warning", "This database has version %s of the extension, and the server has loaded version " SNOWFLAKE_VERSION " of its library. If the library is newer, run ALTER EXTENSION snowflake UPDATE. If it is older, install the newer one and restart the server.",
 					  version);
 		else
-			check_row(state, "ok", "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
+			check_row(state, "ok", "The extension in this database and the server's library have version " SNOWFLAKE_VERSION ".");
 	}
 
 	/* two names for the same: who has only one of them was forgotten */
@@ -54,7 +54,7 @@ check_own_extension(CheckState *state)
 						 state->schema));
 	roles = check_value(0, 1);
 	if (roles != NULL)
-		check_say(state, "warning", "These roles may execute only one of snowflake_nextval() and snowflake_next(), which draw the same IDs: %s. GRANT or REVOKE both.",
+		check_say(state, "warning", "These roles may call only one of snowflake_nextval() and snowflake_next(), which draw the same IDs: %s. GRANT or REVOKE both.",
 				  roles);
 	check_end(nestlevel);
 }
@@ -86,7 +86,7 @@ check_layout(CheckState *state)
 	char	   *database = has_pointer ? check_value(0, 1) : NULL;
 
 	if (is_own && !is_home)
-		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. Or move the mark: see docs/operations.md, under \"Move the mark\".",
+		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set \"snowflake.database\" to \"%s\" and restart the server. Or move the mark, as docs/operations.md says under \"Move the mark\".",
 				  database, snowflake_database, database);
 	else if (is_own)
 	{
@@ -109,11 +109,11 @@ check_layout(CheckState *state)
 					  configured, database);
 	}
 	else if (to_record & RECORD_FAILED)
-		check_row(state, "warning", "\"snowflake.recorded\", by which other databases find the durable mark, could not be set. The server's log says why. Mend the cause; the background worker tries again every 10 seconds.");
+		check_row(state, "warning", "The server could not record for other databases where the durable mark is. The server's log says why. Mend the cause; the background worker tries again every 10 seconds.");
 	else if (to_record != 0)
-		check_row(state, "ok", "\"snowflake.recorded\", by which other databases find the durable mark, is being set.");
+		check_row(state, "ok", "The server is about to record for other databases where the durable mark is.");
 	else if (is_open)
-		check_say(state, "warning", "\"snowflake.recorded\", by which other databases find the durable mark, was removed. Restart the server, or run ALTER DATABASE %s SET snowflake.recorded = %s.",
+		check_say(state, "warning", "Somebody has removed \"snowflake.recorded\", which shows other databases where the durable mark is. Restart the server, or run ALTER DATABASE %s SET snowflake.recorded = %s.",
 				  quote_identifier(snowflake_database),
 				  quote_literal_cstr(record_pointer_text()));
 	else
@@ -153,10 +153,10 @@ check_guards(CheckState *state, const char *segments)
 		char	   *table = check_value(i, 1);
 
 		if (check_value_bool(i, 2))
-			check_say(state, "error", "The triggers of table %s were changed. A subscription can now change what this server keeps in it, and IDs can come twice. Run ALTER TABLE %s ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate.",
+			check_say(state, "error", "The triggers of table %s were changed. A subscription can now change the state that this server keeps in it, and IDs can come twice. Run ALTER TABLE %s ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate.",
 					  table, table);
 		else
-			check_say(state, "warning", "A subscription can change table %s until the background worker has given it triggers, which it does before it next takes a segment.",
+			check_say(state, "warning", "A subscription can change table %s until the background worker creates triggers on it. It does so before it next takes a segment.",
 					  table);
 	}
 }
@@ -184,23 +184,23 @@ check_home(CheckState *state)
 
 	found = names(SUBSCRIPTIONS("S"), segments);
 	if (found != NULL)
-		check_say(state, "warning", "A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and each attempt to synchronize it fails: %s. The mark belongs to this server alone. Let a database without other tables be the home database of the publisher: see docs/operations.md, under \"Move the mark\".",
+		check_say(state, "warning", "A subscription includes the durable mark, the sequence " HOME_EXTENSION ".mark, and fails each time it synchronizes it: %s. Each server keeps a mark of its own. Move the mark of the publisher to a database without other tables, as docs/operations.md says under \"Move the mark\".",
 				  found);
 	if (state->nrows > 0)
 		return;
 
 	found = names(SUBSCRIPTIONS("r"), segments);
 	if (found != NULL)
-		check_say(state, "ok", "A subscription has tables in which this server keeps its state. What it brings for them is discarded: %s.",
+		check_say(state, "ok", "A subscription includes tables in which this server keeps its state: %s. The server discards the changes that arrive for them.",
 				  found);
 	found = names(KEPT " SELECT string_agg(DISTINCT quote_ident(p.pubname), ', ')"
 				  " FROM pg_publication p, pg_get_publication_tables(p.pubname) g"
 				  " WHERE g.relid IN (SELECT oid FROM kept)", segments);
 	if (found != NULL)
-		check_say(state, "ok", "A publication has tables in which this server keeps its state: %s. Subscribers need these tables, too, and discard what comes for them.",
+		check_say(state, "ok", "A publication includes tables in which this server keeps its state: %s. Subscribers need these tables, too, and discard the changes that arrive.",
 				  found);
 	if (state->nrows == 0)
-		check_row(state, "ok", "No publication or subscription has the tables in which this server keeps its state.");
+		check_row(state, "ok", "No publication or subscription includes the state that this server keeps in its home database.");
 }
 
 void
@@ -269,7 +269,7 @@ check_other_extension(CheckState *state)
 						" WHERE n.nspname = 'snowflake' AND p.proname = 'nextval'"
 						" AND p.proargtypes[0] = 'regclass'::regtype AND p.pronargs = 1");
 	if (n > 0)
-		check_row(state, "warning", "This database has the function snowflake.nextval(regclass) of another extension, pgEdge's: IDs that it draws may equal those of snowflake_nextval(). Change the columns that call it with snowflake_convert(), then run DROP FUNCTION snowflake.nextval(regclass).");
+		check_row(state, "warning", "This database has pgEdge's function snowflake.nextval(regclass). It may draw the same IDs as snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
 
 	n = (int) check_query("SELECT d.datname, r.rolname FROM pg_db_role_setting s"
 						" LEFT JOIN pg_database d ON d.oid = s.setdatabase"
@@ -281,7 +281,7 @@ check_other_extension(CheckState *state)
 		char	   *database = check_value(i, 1);
 		char	   *role = check_value(i, 2);
 
-		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is set for %s%s%s%s, and has no effect. The server's number is \"snowflake.node_id\".",
+		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is set for %s%s%s%s, and is not read. The server's number is \"snowflake.node_id\".",
 				  database ? "database " : "", database ? quote_identifier(database) : "",
 				  database && role ? ", " : "",
 				  role ? psprintf("role %s", quote_identifier(role)) : database ? "" : "all roles");
@@ -292,7 +292,7 @@ check_other_extension(CheckState *state)
 	if (check_value_bool(0, 1) &&
 		check_query("SELECT sourcefile, sourceline FROM pg_file_settings"
 				  " WHERE name = 'snowflake.node' ORDER BY seqno LIMIT 1") > 0)
-		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is in %s, line %s, and has no effect. Remove it there. The server's number is \"snowflake.node_id\".",
+		check_say(state, "warning", "pgEdge's setting \"snowflake.node\" is in %s, line %s, and is not read. Remove it there. The server's number is \"snowflake.node_id\".",
 				  check_value(0, 1), check_value(0, 2));
 
 	if (state->nrows == 0)

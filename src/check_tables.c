@@ -442,7 +442,7 @@ judge(CheckState *state, Column *column)
 		uint64		time = layout_unpack(&snowflake_layout, above, FIELD_TIME);
 
 		findings->errors = lappend(findings->errors,
-								   psprintf("%s has an ID of this server that is not below the durable mark, so the server may draw it again: " INT64_FORMAT ", of %s. Run SELECT %s(" INT64_FORMAT "%s).%s",
+								   psprintf("%s has an ID of this server that is not below the durable mark: " INT64_FORMAT ", of %s. The server may draw it again. Run SELECT %s(" INT64_FORMAT "%s).%s",
 											column->name, above, show_unit(time),
 											function_name(state, "snowflake_advance"), above,
 											clock_unit_or_end(time) > now + MARK_MAX_AHEAD_US ?
@@ -452,12 +452,12 @@ judge(CheckState *state, Column *column)
 	}
 	if (stranger > 0)			/* what is negative can be no ID */
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has numbers that are not IDs of the layout \"%s\", such as " INT64_FORMAT ". If IDs were drawn with another layout, %s(id, layout, epoch) reads them.",
+									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". If IDs were drawn with another layout, %s(id, layout, epoch) reads them.",
 											  column->name, snowflake_layout_text, stranger,
 											  function_name(state, "snowflake_parse")));
 	if (future >= 0)
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has IDs of the future, such as " INT64_FORMAT " of node " UINT64_FORMAT ", of %s; the %s shows %s. Set the clock of that server, or of this one. If \"snowflake.layout\" or \"snowflake.epoch\" had another value when the ID was drawn, its time is another one.",
+									 psprintf("%s has IDs of the future, such as " INT64_FORMAT " of node " UINT64_FORMAT ", of %s; the %s shows %s. Set the clock of that server, or of this one. If \"snowflake.layout\" or \"snowflake.epoch\" had another value when the ID was drawn, the time shown is wrong.",
 											  column->name, future,
 											  layout_unpack(&snowflake_layout, future, FIELD_NODE),
 											  show_unit(layout_unpack(&snowflake_layout, future, FIELD_TIME)),
@@ -489,7 +489,7 @@ report_small(CheckState *state, Column *column)
 						quote_literal_cstr(column->table),
 						quote_literal_cstr(column->column));
 	column->findings->errors = lappend(column->findings->errors,
-									   psprintf("%s is of type %s, which is too small for an ID, so inserts fail. %s.",
+									   psprintf("%s is of type %s, which is too small for an ID: inserts fail. %s.",
 												column->name, format_type_be(column->type), mend));
 }
 
@@ -564,7 +564,7 @@ check_tables(CheckState *state)
 				  list_nth(findings.errors, i));
 	if (n > MAX_FINDINGS)
 		check_say(state, nerrors > MAX_FINDINGS ? "error" : "warning",
-				  "More findings, to be shown once those above are mended: %d.", n - MAX_FINDINGS);
+				  "More findings, shown when the ones above are mended: %d.", n - MAX_FINDINGS);
 
 	check_row(state, "ok",
 			  findings.ncolumns == 0 ?
@@ -572,7 +572,7 @@ check_tables(CheckState *state)
 			  psprintf("Columns of this database that draw snowflake IDs by default: %d. The last %d IDs of each were looked at.%s%s%s%s",
 					   findings.ncolumns, SAMPLE,
 					   findings.others == NIL ? "" :
-					   psprintf(" Columns with IDs of other nodes than this one, %d: %s.",
+					   psprintf(" IDs of other nodes than this one, %d: %s.",
 								lease_node(), join(findings.others)),
 					   findings.skipped == NIL ? "" : " Not looked at: ",
 					   findings.skipped == NIL ? "" : join(findings.skipped),

@@ -407,7 +407,7 @@ define_drawing(GucContext fixed)
 {
 	DefineCustomEnumVariable("snowflake.clock",
 							 "Clock that the time in an ID is taken from.",
-							 "\"system\" is the server's clock; \"monotonic\" and \"logical\" read it at server start, and go on with the time that passes or with the IDs drawn.",
+							 "\"system\" follows the system's clock. \"monotonic\" and \"logical\" read it at server start; then monotonic counts elapsed time, and logical moves on as IDs are drawn.",
 							 &snowflake_clock, CLOCK_MODE_SYSTEM, clock_options,
 							 fixed, 0, NULL, NULL, NULL);
 
@@ -454,21 +454,21 @@ define_mark(GucContext fixed)
 
 	/* Nothing reads the variable; see record.c. */
 	DefineCustomStringVariable("snowflake.recorded",
-							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
+							   "Marks the database that holds the durable mark, and has its layout and epoch.",
 							   "Set by the background workers.",
 							   &recorded, "",
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 
 	/* Likewise, for the mark writer. */
 	DefineCustomStringVariable("snowflake.restored",
-							   "Says of a database that a dump was restored into it while the library was not preloaded, and what its durable mark was.",
+							   "Durable mark of a dump that was restored into a database while the library was not preloaded.",
 							   "Set by the restore, and removed by the background workers.",
 							   &restored, "",
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 
 	/* Read by dumps, see install/dump.sql. */
 	DefineCustomStringVariable("snowflake.backfilled",
-							   "Says how many sequence numbers of a time unit snowflake_backfill() has used at most.",
+							   "Largest number of sequence numbers that snowflake_backfill() has used in a time unit.",
 							   "Set by the background workers.",
 							   &backfilled, "",
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
@@ -482,13 +482,13 @@ define_registry(void)
 {
 	DefineCustomStringVariable("snowflake.registry",
 							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
-							   "It leases a node number to a server without \"snowflake.node_id\", and registers the number of a server with one. A password belongs in a password file or a service file, not here.",
+							   "It registers \"snowflake.node_id\", or leases a node number to the server if that is not set. A password belongs in a password file or a service file, not here.",
 							   &snowflake_registry, "",
 							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.lease_ttl",
 							"How long the lease of a node number lasts if it is not renewed.",
-							"For this time a server can do without the registry, and no other server gets the number of a server that is gone.",
+							"A server can do without the registry for this time. The number of a stopped server stays reserved for this time.",
 							&snowflake_lease_ttl, 10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
@@ -633,8 +633,8 @@ char *
 settings_node_id_hint(void)
 {
 	if (setting_awaits_restart("snowflake.node_id"))
-		return pstrdup("It is set in the configuration, which counts after a restart: restart the server, as a reload is not enough.");
-	return psprintf("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
+		return pstrdup("The configuration has a value, which takes effect at a restart. Restart the server: a reload is not enough.");
+	return psprintf("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. To lease a number instead, set \"snowflake.registry\".",
 					(uint64) snowflake_layout.max[FIELD_NODE]);
 }
 
@@ -744,7 +744,7 @@ settings_file_errors(void)
 		wrong->what = psprintf("%s, in file \"%s\", line %d",
 							   error->message, line->filename, line->sourceline);
 		wrong->detail = error->detail;
-		wrong->hint = psprintf("Correct \"%s\" before the next restart: in that file, or where a program such as Patroni writes the file, in the configuration of that program.%s%s",
+		wrong->hint = psprintf("Correct \"%s\" before the next restart. If a program such as Patroni writes the file, change the configuration of that program.%s%s",
 							   name, error->hint ? " " : "", error->hint ? error->hint : "");
 		errors = lappend(errors, wrong);
 	}
