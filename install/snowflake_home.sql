@@ -30,7 +30,7 @@ CREATE TABLE snowflake_home.backfill (
 );
 COMMENT ON TABLE snowflake_home.backfill IS
 'sequence numbers below "used" may be in IDs of snowflake_backfill(), in the time units of a '
-'stretch (2^22 units); -1 stands for any stretch';
+'stretch (2^22 units); -1 stands for any stretch, and -2 - n for any up to stretch n';
 
 CREATE TABLE snowflake_home.lease (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),

@@ -25,6 +25,14 @@ extern int64 backfill_draw(uint64 unit);
 extern void backfill_advance(uint64 number);
 
 /*
+ * For who accepts another layout, in a transaction of the home database.  The
+ * time unit after all that were backfilled, PG_UINT64_MAX where that is not
+ * known; and let no unit of this layout before "end" be backfilled any more.
+ */
+extern uint64 backfill_end(void);
+extern void backfill_forbid(uint64 end);
+
+/*
  * For the services: when to do what is asked for, 0 for now and PG_INT64_MAX
  * for nothing; do it, and forget it after that has failed.  Sessions that
  * still wait ask again.
