@@ -396,7 +396,7 @@ backfill_advance(uint64 number)
 
 /* The row for all stretches, and the one for all up to a stretch. */
 #define ANY_STRETCH (-1)
-#define UP_TO_STRETCH(stretch) (-2 - (int64) (stretch))
+#define UP_TO_STRETCH(stretch) (-2 - (stretch))
 
 /*
  * What a stretch has used, durably.
@@ -466,8 +466,9 @@ backfill_end(void)
 {
 	int64		last;
 
-	(void) home_run("SELECT coalesce(max(stretch), -1),"
-					" count(*) FILTER (WHERE stretch < 0) > 0 FROM " TABLE);
+	(void) home_run("SELECT coalesce(max(CASE WHEN stretch < 0 THEN %d - stretch ELSE stretch END), -1),"
+					" coalesce(bool_or(stretch = %d), false) FROM " TABLE,
+					UP_TO_STRETCH(0), ANY_STRETCH);
 	last = DatumGetInt64(home_result(1));
 	if (DatumGetBool(home_result(2)))
 		return PG_UINT64_MAX;
@@ -475,21 +476,24 @@ backfill_end(void)
 }
 
 /*
- * The rows of a stretch are kept: with the former layout again, they are of the
+ * The rows of stretches are kept: with the former fields again, they are of the
  * same IDs.
  */
 void
-backfill_forbid(uint64 end)
+backfill_accept(uint64 end, bool same_ids)
 {
-	int64		stretch = ANY_STRETCH;
+	int64		last = (int64) ((end - 1) >> STRETCH_BITS);
 
 	if (end == 0)
 		return;
-
-	/* which units a former layout but one has used is not known */
-	if (end <= MAX_TIME && home_run("SELECT FROM " TABLE " WHERE stretch < 0") == 0)
-		stretch = UP_TO_STRETCH((end - 1) >> STRETCH_BITS);
-	write_used(stretch, SEQUENCE_MASK + 1);
+	if (same_ids)
+		(void) home_run("INSERT INTO " TABLE " VALUES (" INT64_FORMAT ", 0) ON CONFLICT DO NOTHING",
+						last);
+	else if (end > MAX_TIME || home_run("SELECT FROM " TABLE " WHERE stretch < 0") > 0)
+		/* of the layout before the last one it is not known either */
+		write_used(ANY_STRETCH, SEQUENCE_MASK + 1);
+	else
+		write_used(UP_TO_STRETCH(last), SEQUENCE_MASK + 1);
 }
 
 /*

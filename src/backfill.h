@@ -25,12 +25,14 @@ extern int64 backfill_draw(uint64 unit);
 extern void backfill_advance(uint64 number);
 
 /*
- * For who accepts another layout, in a transaction of the home database.  The
- * time unit after all that were backfilled, PG_UINT64_MAX where that is not
- * known; and let no unit of this layout before "end" be backfilled any more.
+ * For who accepts another layout or epoch, in a transaction of the home database.
+ * The time unit after all that have backfilled IDs, PG_UINT64_MAX where that is
+ * not known.  And keep in mind that units of this layout before "end" may have
+ * IDs of a former one.  Where these are not in the same units with the former
+ * one, backfill no such unit any more.
  */
 extern uint64 backfill_end(void);
-extern void backfill_forbid(uint64 end);
+extern void backfill_accept(uint64 end, bool same_ids);
 
 /*
  * For the services: when to do what is asked for, 0 for now and PG_INT64_MAX

@@ -167,8 +167,8 @@ typedef struct Change
 {
 	bool		same_ids;		/* a time unit has the IDs that it had */
 	bool		same_times;		/* and is at the time at which it was */
-	bool		goes_up;		/* the next ID is above all that were issued */
-	uint64		end_unit;		/* from here on, no ID was issued before */
+	bool		goes_up;		/* the next ID is above all of the recorded ones */
+	uint64		end_unit;		/* from here on, no ID is among those */
 } Change;
 
 /* The first time unit of a layout and epoch that does not begin before a mark. */
@@ -229,13 +229,13 @@ examine_change(const Recorded *row, int64 mark_us)
 static char *
 describe_change(const Change *change)
 {
-	const char *next = change->goes_up ? "New IDs would be larger than all IDs issued so far." :
-		change->same_ids ? "New IDs could equal IDs issued so far with the same node number." :
-		"New IDs could equal IDs issued so far.";
+	const char *next = change->goes_up ? "New IDs are larger than all former ones." :
+		change->same_ids ? "New IDs could equal former ones of the same node number." :
+		"New IDs could equal former ones.";
 
 	if (change->same_times)
 		return pstrdup(next);
-	return psprintf("%s IDs put together with snowflake_compose() or snowflake_id() for times before %s could equal these.",
+	return psprintf("%s IDs that snowflake_compose() or snowflake_id() make for times before %s could equal former ones.",
 					next, clock_show(clock_unit_or_end(change->end_unit)));
 }
 
@@ -320,8 +320,7 @@ record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 				 errhint("%s", record_hint(row.layout, clock_show(row.epoch)))));
 
 	record_write();
-	if (!change.same_ids)
-		backfill_forbid(change.end_unit);
+	backfill_accept(change.end_unit, change.same_ids);
 	ereport(LOG,
 			(errmsg("snowflake goes on with layout \"%s\" and epoch %s",
 					snowflake_layout_text,
