@@ -240,7 +240,7 @@ report_exhausted(uint64 unit)
 			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. After a restart of the server all units of a stretch of %d count as used as the fullest of them. Units whose IDs could equal IDs of a former layout have none.",
 					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1,
 					   1 << STRETCH_BITS),
-			 errhint("Give the row another time, one nearby if there is one.")));
+			 errhint("Give the row another time.")));
 }
 
 /*

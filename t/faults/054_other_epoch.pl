@@ -79,6 +79,21 @@ sub is_after
 my $larger = qr/New IDs are larger than all former ones\./;
 
 #
+# An older epoch before the first ID
+#
+$node = snowflake_node('unused', "${conf}include_if_exists 'test.conf'\n");
+my $compose = "SELECT snowflake_compose('2015-01-01 00:00+00', 3, 0, 0)";
+my $error = error_of($compose);
+is("$error->{sqlstate} $error->{message}", '22008 time 2015-01-01 00:00:00+00 is out of range', 'history from before the epoch: an error');
+is($error->{hint}, 'Set an older "snowflake.epoch" and restart the server, before it draws its first ID.', 'and what to do');
+restart_with_conf($node, "snowflake.epoch = '2010-01-01 00:00:00+00'\n");
+is($node->safe_psql('postgres', "$compose > 0; SELECT snowflake_nextval() > 0"), "t\nt", 'which helps, with nothing to accept');
+$error = error_of($compose =~ s/2015/2009/r);
+like($error->{hint}, qr/^If you set an older "snowflake\.epoch", restart the server and call snowflake_accept_layout\(\), the IDs drawn so far are read as IDs of earlier times\.$/,
+	'a server that has drawn');
+$node->stop;
+
+#
 # An older epoch
 #
 new_server('older', 'time:41 node:5 worker:2 sequence:6');
@@ -114,7 +129,7 @@ accept_change();
 my $again = "INSERT INTO issued SELECT snowflake_backfill('%s'), 'again' FROM generate_series(1, 20)";
 foreach my $ts ($first, $end, '2020-01-01+00')
 {
-	my $error = error_of(sprintf $again, $ts);
+	$error = error_of(sprintf $again, $ts);
 	is($error->{sqlstate}, '2200H', "nothing is backfilled at $ts");
 	like($error->{detail}, qr/ Units whose IDs could equal IDs of a former layout have none\.$/, 'and why');
 }
