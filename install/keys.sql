@@ -207,13 +207,27 @@ LANGUAGE C VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_key(text, text) IS
 'draw a business key on the shard of a text, or of another key';
 
+-- STABLE: they draw nothing, and read the formats
+CREATE FUNCTION snowflake_key(format text, route bigint, id bigint)
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_number_id'
+LANGUAGE C STABLE PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_key(text, bigint, bigint) IS
+'the key of a snowflake ID, by a format, with the shard that a number routes to';
+
+CREATE FUNCTION snowflake_key(format text, route text, id bigint)
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_text_id'
+LANGUAGE C STABLE PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_key(text, text, bigint) IS
+'the key of a snowflake ID, by a format, with the shard that a text routes to, or that of another '
+'key';
+
 CREATE FUNCTION snowflake_key_parse(
     key text, OUT format text, OUT prefix text, OUT database integer, OUT "table" integer,
     OUT version integer, OUT ts timestamptz, OUT node integer, OUT sequence bigint, OUT id bigint)
 AS 'MODULE_PATHNAME', 'snowflake_key_parse'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_key_parse(text) IS
-'the fields of a key, and the snowflake ID that it was made from';
+'the fields of a key, and the snowflake ID that it was made from; null where the epoch is later';
 
 -- IMMUTABLE: they depend on no setting, and on no format
 CREATE FUNCTION snowflake_route(

@@ -25,7 +25,7 @@ COMMENT ON TABLE snowflake_home.recorded IS
 'layout, epoch and node number of this server''s snowflake IDs, to notice a change';
 
 -- IDs of snowflake_backfill() in the time units of a stretch (2^22 units) may have sequence
--- numbers below "used"; -1 stands for any stretch.
+-- numbers below "used"; -1 stands for any stretch, and -2 - n for any up to stretch n.
 CREATE TABLE snowflake_home.backfill (
     stretch bigint PRIMARY KEY,
     used bigint NOT NULL
