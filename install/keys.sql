@@ -212,14 +212,13 @@ CREATE FUNCTION snowflake_key(format text, route bigint, id bigint)
 RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_number_id'
 LANGUAGE C STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_key(text, bigint, bigint) IS
-'the key of a snowflake ID, by a format, with the shard that a number routes to';
+'the business key of a snowflake ID that there is, on the shard of a number';
 
 CREATE FUNCTION snowflake_key(format text, route text, id bigint)
 RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_text_id'
 LANGUAGE C STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_key(text, text, bigint) IS
-'the key of a snowflake ID, by a format, with the shard that a text routes to, or that of another '
-'key';
+'the business key of a snowflake ID that there is, on the shard of a text or of another key';
 
 CREATE FUNCTION snowflake_key_parse(
     key text, OUT format text, OUT prefix text, OUT database integer, OUT "table" integer,
@@ -227,7 +226,7 @@ CREATE FUNCTION snowflake_key_parse(
 AS 'MODULE_PATHNAME', 'snowflake_key_parse'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_key_parse(text) IS
-'the fields of a key, and the snowflake ID that it was made from; null where the epoch is later';
+'the fields of a business key, and its snowflake ID: null if the layout has no such time';
 
 -- IMMUTABLE: they depend on no setting, and on no format
 CREATE FUNCTION snowflake_route(
