@@ -156,7 +156,7 @@ system_or_bail('cp', '--remove-destination', "$older->{libdir}/snowflake.so", "$
 $server->restart;
 wait_number($server);
 draws_with($server, 'back to this library, with the objects of the next version');
-like(check($server, 'extension'), qr/^warning\|.* version $new .* version $old\. .* If it is older, install the newer one/,
+like(check($server, 'extension'), qr/^warning\|.* version $new .* version $old of its library\. .* If it is older, install the newer one/,
 	'which snowflake_check() says');
 
 $_->stop foreach $stays, $server, $registry;
