@@ -7,9 +7,6 @@ bench=$repo/bench
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 revision=$(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown)
 
-# The comment at the top of the command.
-usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
-
 # The value of an option: a whole number, $3 or more.
 number() {
 	if ! [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || [ "$2" -lt "$3" ]; then
