@@ -311,7 +311,7 @@ done
 	fi
 	if wanted tags; then
 		printf '\n## Tags of segments\n'
-		printf 'Segments come from the home database. All figures are ms: to create a tag and to draw from it first, for each tag that was added; to draw from every tag, in a new session and again; to read the view.\n\n'
+		printf 'Segments come from the home database. All figures are ms: creating a tag and the first draw from it, for each added tag; a draw from every tag, in a new session and again; reading the view.\n\n'
 		sql_table -c "SELECT readable(size) AS tags, figure('tags', size, 'create, each') AS \"create, each\", figure('tags', size, 'draw, each') AS \"first draw, each\",
 				figure('tags', size, 'all, first') AS \"a draw from all, new session\", figure('tags', size, 'all') AS again, figure('tags', size, 'view') AS \"view\"
 			FROM (SELECT DISTINCT size FROM grown WHERE section = 'tags' AND what = 'create') AS s ORDER BY size"
