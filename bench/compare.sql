@@ -67,7 +67,7 @@ INSERT INTO candidate (name, type, call, dearer, what, sections) VALUES
     ('UUIDv7 (' || :'uuidv7_by' || ')', 'uuid', :'uuidv7', 10,
      CASE :'uuidv7_by' WHEN 'SQL function' THEN 'this server has neither `uuidv7()` nor an extension for it, so this is the usual SQL '
                                                 'function, which sets time and version in a `gen_random_uuid()`'
-                       ELSE format('`%s`, %s', :'uuidv7', :'uuidv7_by') END || '; for time ranges with bounds made by hand',
+                       ELSE format('`%s`, %s', :'uuidv7', :'uuidv7_by') END || '; time ranges use bounds made by hand',
      '{calls,clients,inserts,large,times}'),
     ('plpgsql snowflake', 'bigint', 'plpgsql_snowflake()', 10,
      'the well-known function in PL/pgSQL: milliseconds, a shard number, `nextval() % 1024`', '{calls,clients,inserts}');
