@@ -4,15 +4,17 @@
     callbacks:
       on_role_change: python3 patroni_hook.py [OPTIONS]
 
-pre_promote checks whether this member could draw IDs as the primary.  If it could not,
-the script says why and refuses the promotion.  It does not refuse in synchronous mode,
-and not twice within ten minutes: the cluster always gets a primary.
+Before a promotion it checks whether this member could draw IDs as the primary.  If
+not, it says why, and refuses if another member can be promoted instead.  It does not
+refuse in synchronous mode, nor again within ten minutes, so the cluster gets a primary
+in any case.
 
-With --registry, pre_promote also notes whether the promotion can lose a transaction of
-that database.  In strict synchronous mode each commit has waited for a standby.  So
-this member has all commits if all other standbys answer, and none of them has received
-more than this member has replayed.  on_role_change then opens the registry, if it was
-open before.  In all other cases it leaves the registry as it is and says why.
+With --registry, it also notes whether the promotion can lose a transaction of that
+database.  In strict synchronous mode each commit has waited for a standby.  So this
+member has all commits if all other standbys answer, and none has received more than
+this one has replayed.  After such a promotion it opens the registry, if the registry
+was open before.  In any other case, and in any doubt, it leaves the registry as it is
+and says why.
 """
 import argparse
 import json

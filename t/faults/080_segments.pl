@@ -627,7 +627,7 @@ $tests{databases} = sub {
 	$node->safe_psql('postgres', 'SET ROLE owner; CREATE SCHEMA snowflake_registry; CREATE EXTENSION snowflake_registry SCHEMA snowflake_registry');
 	$error = error_of($node, "SELECT snowflake_segment_create('trap')");
 	is("$error->{sqlstate} $error->{message}", '42501 could not create segment tag "trap": extension "snowflake_registry" in the home database does not belong to a superuser', 'an extension of another role is refused');
-	like($error->{hint}, qr/^If it has tags, .* If it has none, drop it/, 'with what to do');
+	like($error->{hint}, qr/^If it has tags, .* If it has none, drop the extension/, 'with what to do');
 	$error = error_of($node, "SET snowflake.max_wait = '3s'; SELECT snowflake_segment_nextval('trap')");
 	like("$error->{sqlstate} $error->{detail}", qr/^55000 .*does not belong to a superuser/, 'also to draw');
 	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');
