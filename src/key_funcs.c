@@ -5,9 +5,9 @@
  *
  * A key shows one snowflake ID, as a rule one that was drawn for it: its time is
  * the start of the ID's time unit, its node is the ID's node, and its sequence
- * number is the ID's worker and sequence as one number.  The rest of a key depends on
- * its format and route.  So keys are unique because IDs are, and a key tells
- * which ID it was made of.
+ * number is the ID's worker and sequence as one number.  The rest of a key
+ * depends on its format and route.  So keys are unique because IDs are, and a
+ * key tells which ID it was made of.
  *
  *-------------------------------------------------------------------------
  */
@@ -119,7 +119,7 @@ getarg_tables(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("too many tables"),
-				 errdetail("All databases together can have at most %d.", PG_INT32_MAX)));
+				 errdetail("All databases together may have %d.", PG_INT32_MAX)));
 	return tables;
 }
 
@@ -175,7 +175,7 @@ snowflake_route_text(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown method \"%s\"", text_cut(method, strlen(method))),
-				 errhint("The methods are \"codes\" and \"hash\".")));
+				 errhint("There are \"codes\" and \"hash\".")));
 
 	PG_RETURN_DATUM(make_route(fcinfo,
 							   route_text(VARDATA_ANY(route), VARSIZE_ANY_EXHDR(route),
