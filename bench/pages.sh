@@ -221,11 +221,13 @@ plot_cycles() {
 		set ylabel "index bytes a live row, 8 writers"
 		set yrange [0:*]
 		unset key
-		color(i) = word("#000000 #d62728 #ff7f0e #1f77b4 #17becf #2ca02c #9467bd #8c564b", i)
+		color(i) = word("#c0c0c0 #d62728 #ff7f0e #6baed6 #08306b #2ca02c #9467bd #8c564b", i)
+		# Curves that lie on each other: the wider one shows beside the other.
+		width(i) = word("10 2 2 5 1.5 2 2 2", i) + 0
 		do for [section in "queue random"] {
 			set title (section eq "queue" ? "Queue: the oldest deleted, from cycle 4 on" : "Half of all rows deleted, from cycle 2 on")
 			plot for [i = 1:$(sql -c "SELECT count(*) FROM key WHERE 'queue' = ANY (sections)")] "$work/".section index i - 1 \
-				using 1:2 with linespoints lw 2 pt i + 3 ps 0.8 linecolor rgb color(i) title columnheader(1)
+				using 1:2 with linespoints lw width(i) pt i + 3 ps 0.8 linecolor rgb color(i) title columnheader(1)
 			unset ylabel
 			set key at screen 0.99, screen 0.9 samplen 2
 		}

@@ -39,7 +39,7 @@ check_own_extension(CheckState *state)
 	{
 		version = check_value(0, 1);
 		if (strcmp(version, SNOWFLAKE_VERSION) != 0)
-			check_say(state, "warning", "The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
+			check_say(state, "warning", "The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". If the library is newer, run ALTER EXTENSION snowflake UPDATE. If it is older, install the newer one and restart the server.",
 					  version);
 		else
 			check_row(state, "ok", "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
@@ -254,9 +254,12 @@ check_other_extension(CheckState *state)
 	int			nestlevel = check_begin();
 	int			n;
 
+	/* an older version of ours can be updated to this one */
 	n = (int) check_query("SELECT string_agg(version, ', ' ORDER BY version)"
 						" FROM pg_available_extension_versions"
 						" WHERE name = 'snowflake' AND version <> '" SNOWFLAKE_VERSION "'"
+						" AND NOT EXISTS (SELECT FROM pg_extension_update_paths('snowflake')"
+						"  WHERE source = version AND target = '" SNOWFLAKE_VERSION "' AND path IS NOT NULL)"
 						" HAVING count(*) > 0");
 	if (n > 0)
 		check_say(state, "warning", "There are scripts of an extension of the same name, or of other versions of this one: %s. ALTER EXTENSION snowflake UPDATE may run them. Remove the other package, and install this one again.",

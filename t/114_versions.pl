@@ -88,7 +88,7 @@ my ($registry, $registry_tree) = server('registry', 'snowflake.node_id = 9');
 $registry->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
 make_registry($registry, 'numbers');
 my $leasing = $LeaseTest::conf . "snowflake.max_wait = '1min'\nsnowflake.registry = '" . registry_conninfo($registry, dbname => 'numbers') . "'\n";
-my ($stays) = server('stays', $leasing);
+my ($stays, $older) = server('stays', $leasing);
 my ($server, $tree) = server('server', $leasing);
 my %number = map { $_->name => wait_number($_) } $stays, $server;
 
@@ -123,8 +123,9 @@ $server->restart;
 wait_number($server);
 renews($server, 'the next library, the registry of this version');
 draws_with($server, 'the next library, with the objects of this version');
-is(check($server, 'extension'), "warning|The extension is of version $old in this database, and the server's library of version $new. Run ALTER EXTENSION snowflake UPDATE, or restart the server when that has been done.",
+is(check($server, 'extension'), "warning|The extension is of version $old in this database, and the server's library of version $new. If the library is newer, run ALTER EXTENSION snowflake UPDATE. If it is older, install the newer one and restart the server.",
 	'which snowflake_check() says');
+like(check($server, 'other_extension'), qr/^ok\|/, 'the scripts of this version, which the next one leaves in the folder, are not of another extension');
 cmp_ok($server->safe_psql('postgres', q(SELECT count(fmgr_c_validator(objid)) FROM pg_depend JOIN pg_extension e ON e.oid = refobjid
 	JOIN pg_proc p ON p.oid = objid JOIN pg_language l ON l.oid = prolang
 	WHERE refclassid = 'pg_extension'::regclass AND classid = 'pg_proc'::regclass AND extname ~ '^snowflake' AND lanname = 'c')),
@@ -149,6 +150,14 @@ $stays->restart;
 is(wait_number($stays), $number{stays}, 'a server of this version finds it after a restart');
 draws_with($stays, 'the registry of the next version, after a restart');
 like(check($stays, 'registry'), qr/^ok\|/, 'which snowflake_check() says');
+
+# Back to this version's library, with the objects of the next version
+system_or_bail('cp', '--remove-destination', "$older->{libdir}/snowflake.so", "$tree->{libdir}/snowflake.so");
+$server->restart;
+wait_number($server);
+draws_with($server, 'back to this library, with the objects of the next version');
+like(check($server, 'extension'), qr/^warning\|.* version $new .* version $old\. .* If it is older, install the newer one/,
+	'which snowflake_check() says');
 
 $_->stop foreach $stays, $server, $registry;
 done_testing();

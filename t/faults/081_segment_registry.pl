@@ -69,8 +69,10 @@ sub call
 }
 
 # How long what is to succeed may take, on a machine that has much else to do.
-# What is to fail, or to be done at once, has the server's setting.
-my $patient = q(SET snowflake.max_wait = '30s');
+# What is to fail, or to be done at once, has the server's setting.  A registry
+# that was set back may close once more, for 40 s, when a server tells it later
+# what it had forgotten.
+my $patient = q(SET snowflake.max_wait = '90s');
 
 # snowflake_segment_create() and the others.  Returns "sqlstate: message" of the
 # error, ': ' when there is none, and the error.
