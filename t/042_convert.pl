@@ -490,9 +490,9 @@ SELECT bool_and(id < 1000000 OR at - snowflake_timestamp(id) BETWEEN '-1s' AND '
 SQL
 is($busy->safe_psql('postgres', <<'SQL'), <<'END' =~ s/\n\z//r, 'the tables are as before, but for the type');
 SELECT attrelid::regclass, attname, atttypid::regtype, attnotnull FROM pg_attribute
-WHERE attrelid IN ('accounts'::regclass, 'payments'::regclass) AND attnum > 0 AND NOT attisdropped ORDER BY 1, 2;
-SELECT indexrelid::regclass, indisprimary, indisvalid FROM pg_index WHERE indrelid IN ('accounts'::regclass, 'payments'::regclass) ORDER BY 1;
-SELECT conname, convalidated, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype IN ('f', 'c') AND conrelid <> 0;
+WHERE attrelid IN ('accounts'::regclass, 'payments'::regclass) AND attnum > 0 AND NOT attisdropped ORDER BY attrelid::regclass::text, attname;
+SELECT indexrelid::regclass, indisprimary, indisvalid FROM pg_index WHERE indrelid IN ('accounts'::regclass, 'payments'::regclass) ORDER BY indexrelid::regclass::text;
+SELECT conname, convalidated, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype IN ('f', 'c') AND conrelid IN ('accounts'::regclass, 'payments'::regclass);
 SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal;
 SQL
 accounts|id|bigint|t
@@ -500,8 +500,8 @@ accounts|name|text|f
 payments|account_id|bigint|t
 payments|id|bigint|t
 accounts_pkey|t|t
-payments_pkey|t|t
 payments_new_account_id|f|t
+payments_pkey|t|t
 payments_new_fkey|t|FOREIGN KEY (account_id) REFERENCES accounts(id)
 0
 END
