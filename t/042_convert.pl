@@ -493,7 +493,7 @@ SELECT attrelid::regclass, attname, atttypid::regtype, attnotnull FROM pg_attrib
 WHERE attrelid IN ('accounts'::regclass, 'payments'::regclass) AND attnum > 0 AND NOT attisdropped ORDER BY attrelid::regclass::text, attname;
 SELECT indexrelid::regclass, indisprimary, indisvalid FROM pg_index WHERE indrelid IN ('accounts'::regclass, 'payments'::regclass) ORDER BY indexrelid::regclass::text;
 SELECT conname, convalidated, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype IN ('f', 'c') AND conrelid IN ('accounts'::regclass, 'payments'::regclass);
-SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal;
+SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN ('accounts'::regclass, 'payments'::regclass);
 SQL
 accounts|id|bigint|t
 accounts|name|text|f
