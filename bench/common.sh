@@ -1,14 +1,11 @@
 # shellcheck shell=bash
-# What the benchmarks share beside scripts/common.sh: the options' values, the
-# server's settings, running pgbench, parts of a report.  Sourced, not run.
+# What the benchmarks share beside scripts/common.sh: values of options, settings
+# of the server, pgbench, parts of a report.  Sourced, not run.
 
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 bench=$repo/bench
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 revision=$(git -C "$repo" describe --always --dirty 2>/dev/null || echo unknown)
-
-# The comment at the top of the command.
-usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
 
 # The value of an option: a whole number, $3 or more.
 number() {
@@ -21,9 +18,9 @@ number() {
 # Is it one of the sections to do?
 wanted() { [[ " ${sections[*]} " == *" $1 "* ]]; }
 
-# Read the command line into sections, rounds, rows, seconds and quick.  $1: the sections
-# that there are, $2: the fewest rows, then the command line.  What it does not
-# know is the command's own_option.
+# Read the command line into sections, rounds, rows, seconds and quick.  $1: all
+# sections, $2: the fewest rows, then the command line.  Other options go to the
+# command's own_option.
 read_options() {
 	local all=$1 fewest=$2
 
@@ -125,10 +122,10 @@ pgbench_tps() { sed -n 's/^tps = \([0-9.]*\) .*/\1/p' "$work/pgbench.log"; }
 # The first lines of a report: when, on what.
 run_conditions() {
 	cat <<-TEXT
-		- $(date -u '+%Y-%m-%d %H:%M UTC')${quick:+, a smoke run: the figures mean nothing}
+		- $(date -u '+%Y-%m-%d %H:%M UTC')${quick:+, a trial: its figures mean nothing}
 		- $({ sed -n 's/^model name[^:]*: //p' /proc/cpuinfo; lscpu 2>/dev/null | sed -n 's/^ *Model name: *//p'; } | sed -n 1p), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GB of memory; load average at the start $load$(
-			awk -v load="$load" 'BEGIN {if (load + 0 > 0.5) printf ": others were at work, speeds are off"}')
+			awk -v load="$load" 'BEGIN {if (load + 0 > 0.5) printf ": other programs were at work, so speeds are too low"}')
 		- $(uname -sr | cut -d - -f 1), $(gcc --version | sed -n 1p)
-		- PostgreSQL $(sql -c "SHOW server_version"), snowflake $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'snowflake'"), revision $revision; $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); else the defaults
+		- PostgreSQL $(sql -c "SHOW server_version"), snowflake $(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'snowflake'"), revision $revision; $(echo "$settings" | paste -sd ';' | sed 's/;/; /g'); other settings at their defaults
 	TEXT
 }

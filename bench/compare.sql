@@ -59,28 +59,28 @@ INSERT INTO candidate (name, type, call, dearer, what, sections) VALUES
     ('snowflake', 'bigint', 'snowflake_nextval()', 1, '`snowflake_nextval()`', '{calls,clients,inserts,large,times}'),
     ('bigserial', 'bigint', 'nextval(''cache_1'')', 1, '`nextval()` of a sequence with `CACHE 1`',
      '{calls,clients,inserts,large}'),
-    ('sequence CACHE 32', 'bigint', 'nextval(''cache_32'')', 1, '`nextval()`, each session takes 32 numbers at a time',
+    ('sequence CACHE 32', 'bigint', 'nextval(''cache_32'')', 1, '`nextval()` of a sequence; each session takes 32 numbers at a time',
      '{calls,clients,inserts}'),
-    ('sequence CACHE 1000', 'bigint', 'nextval(''cache_1000'')', 1, 'the same with 1000',
+    ('sequence CACHE 1000', 'bigint', 'nextval(''cache_1000'')', 1, 'the same with 1000 numbers',
      '{calls,clients,inserts,large}'),
     ('UUIDv4', 'uuid', 'gen_random_uuid()', 10, '`gen_random_uuid()`', '{calls,clients,inserts,large}'),
     ('UUIDv7 (' || :'uuidv7_by' || ')', 'uuid', :'uuidv7', 10,
-     CASE :'uuidv7_by' WHEN 'SQL function' THEN 'this server has no `uuidv7()`, nor was an extension found: the usual function in SQL, '
-                                                'which sets time and version in a `gen_random_uuid()`'
-                       ELSE format('`%s`, %s', :'uuidv7', :'uuidv7_by') END || '; time range: bounds made by hand',
+     CASE :'uuidv7_by' WHEN 'SQL function' THEN 'this server has neither `uuidv7()` nor an extension for it, so this is the usual SQL '
+                                                'function, which sets time and version in a `gen_random_uuid()`'
+                       ELSE format('`%s`, %s', :'uuidv7', :'uuidv7_by') END || '; time ranges use bounds made by hand',
      '{calls,clients,inserts,large,times}'),
     ('plpgsql snowflake', 'bigint', 'plpgsql_snowflake()', 10,
      'the well-known function in PL/pgSQL: milliseconds, a shard number, `nextval() % 1024`', '{calls,clients,inserts}');
 UPDATE candidate SET repeats = true WHERE name = 'plpgsql snowflake';
 INSERT INTO candidate (name, type, call, created, what, sections) VALUES
     ('bigserial + created_at', 'bigint', 'nextval(''cache_1'')', 'btree',
-     'beside the key `created_at timestamptz DEFAULT now()` with an index', '{inserts,times}'),
-    ('bigserial + created_at BRIN', 'bigint', 'nextval(''cache_1'')', 'brin', 'the same, the index a BRIN', '{inserts,times}'),
-    ('UUIDv4 + created_at', 'uuid', 'gen_random_uuid()', 'btree', '`created_at` and its index beside a `gen_random_uuid()`',
+     'the key and a column `created_at timestamptz DEFAULT now()` with an index', '{inserts,times}'),
+    ('bigserial + created_at BRIN', 'bigint', 'nextval(''cache_1'')', 'brin', 'the same, with a BRIN index', '{inserts,times}'),
+    ('UUIDv4 + created_at', 'uuid', 'gen_random_uuid()', 'btree', '`gen_random_uuid()` and a column `created_at` with an index',
      '{inserts,times}');
 INSERT INTO candidate (ord, name, type, call, what, sections) VALUES
-    (-1, 'empty_call()', 'integer', 'empty_call()', 'no key: a C function that does next to nothing, so what the executor costs', '{calls}'),
-    (0, 'clock_timestamp()', 'timestamptz', 'clock_timestamp()', 'no key: one look at the clock', '{calls}');
+    (-1, 'empty_call()', 'integer', 'empty_call()', 'no key: a C function that does next to nothing, so this is the cost of the executor', '{calls}'),
+    (0, 'clock_timestamp()', 'timestamptz', 'clock_timestamp()', 'no key: one read of the clock', '{calls}');
 
 -- For measure_calls().
 CREATE FUNCTION candidates(section text, nrows integer)
@@ -210,12 +210,12 @@ CREATE TABLE reason (section text, candidate text, measure text, why text);
 
 INSERT INTO reason VALUES
     ('times', '%BRIN', 'day: %',
-     'a BRIN has no entry for each row, it reads ranges of 128 pages whole: less to look at for a long period, more for a short one'),
+     'a BRIN has no entry for each row, but reads whole ranges of 128 pages: less work for a long period, more for a short one'),
     ('times', '%BRIN', '%bytes a row', 'a BRIN has one entry for 128 pages'),
     ('rate', 'sequence CACHE%', '% clients%',
-     'each session fills leaf pages of its own with the numbers of its cache, so they wait less for one page; for it the order of time is lost and the index is larger'),
+     'each session fills its own leaf pages with the numbers of its cache, so sessions wait less for one page; in return the order of time is lost and the index is larger'),
     ('large', 'sequence CACHE%', 'rows a second',
-     'each session fills leaf pages of its own with the numbers of its cache, so they wait less for one page; for it the order of time is lost and the index is larger');
+     'each session fills its own leaf pages with the numbers of its cache, so sessions wait less for one page; in return the order of time is lost and the index is larger');
 
 -- Where another key is better than snowflake in every round, and by 2% or more.
 CREATE VIEW loss AS
@@ -239,11 +239,11 @@ SELECT candidate AS key,
        max(readable(ratio)) FILTER (WHERE section = 'rate' AND measure = '8 clients x 100')
            AS "speed of 8 clients x 100",
        max(readable(value)) FILTER (WHERE section = 'wal' AND measure = 'INSERT SELECT') AS "WAL bytes a row",
-       max(readable(value)) FILTER (WHERE section = 'wal' AND measure = 'after a checkpoint') AS "the same after a checkpoint",
+       max(readable(value)) FILTER (WHERE section = 'wal' AND measure = 'after a checkpoint') AS "WAL bytes after a checkpoint",
        max(readable(value)) FILTER (WHERE section = 'index' AND measure = 'INSERT SELECT: bytes a row')
            AS "index bytes a row",
        max(readable(value)) FILTER (WHERE section = 'index' AND measure = '32 clients x 100: bytes a row')
-           AS "the same by 32 clients x 100",
+           AS "index bytes, 32 clients x 100",
        coalesce(max(readable(value)) FILTER (WHERE section = 'large' AND measure = 'blocks read a row'), '-')
            AS "blocks read a row, large table"
 FROM summary

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Show what a business key costs, beside snowflake_nextval() and the same in
-# PL/pgSQL, on a throwaway server.  Prints a table and writes it to
+# Measure what a business key costs, beside snowflake_nextval() and the same key
+# in PL/pgSQL, on a throwaway server.  It prints a table and writes it to
 # bench/out/keys.md.
 #
 #   bench/keys.sh [--quick] [--rounds N]
 #
 #   --rounds N    rounds (default 15)
-#   --quick       a smoke run of seconds: its figures mean nothing
+#   --quick       a trial of seconds: its figures mean nothing
 #
-# It takes about a minute.  PG_MAJOR=17 bench/keys.sh takes that server version.
-# The exit status says whether it could measure, not what came out.
+# It takes about a minute.  PG_MAJOR=17 bench/keys.sh uses that server version.
+# The exit status is 0 if it could measure, whatever the figures are.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 report=$bench/out/keys.md
@@ -43,8 +43,8 @@ sql -c "CALL measure_calls('keys', $rounds, $call_rows)"
 		# Business keys
 
 		$(run_conditions)
-		- 25 calls a row, $call_rows rows (of the function in PL/pgSQL $((call_rows / 20))), executor included; $rounds rounds.
-		  All candidates take turns in each round, in changing order. Medians over the rounds.
+		- 25 calls a row and $call_rows rows ($((call_rows / 20)) for the function in PL/pgSQL); the time of the executor is included.
+		  In each of $rounds rounds all candidates take turns, in changing order. Values are medians over the rounds.
 
 	TEXT
 	sql_table -v section=keys -f "$bench/report.sql"

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Show what a key does to the pages of its index: page splits, size and density
-# of the B-tree under snowflake IDs of several layouts, bigserial and UUIDs,
-# with 1, 8 and 64 writers, and again with rows deleted.  Prints tables and
-# writes them to bench/out/pages.md, with plots and all samples beside it.
-# bench/pages.md tells what came out of a run, and what follows.
+# Measure what a key does to the pages of its index: page splits, size and density
+# of the B-tree under snowflake IDs of several layouts, bigserial and UUIDs, with
+# 1, 8 and 64 writers, and again with rows deleted.  It prints tables and writes
+# them to bench/out/pages.md, with plots and all samples beside it.  bench/pages.md
+# shows the results of a run, and explains them.
 #
 #   bench/pages.sh [--quick] [--only SECTION] [--rounds N] [--rows N]
 #
 #   --only inserts|slow|queue|random   only that section; may be repeated
 #   --rounds N    rounds (default 3)
-#   --rows N      rows of a fill by 100 rows a transaction (default 384000;
-#                 a quarter with 1 row, a twentieth in a slow fill and in a
-#                 cycle with deletes)
-#   --quick       a smoke run of two minutes: its figures mean nothing
+#   --rows N      rows of a fill with 100 rows a transaction (default 384000);
+#                 with 1 row a quarter of it, in a slow fill and in a cycle
+#                 with deletes a twentieth
+#   --quick       a trial of two minutes: its figures mean nothing
 #
-# It takes about 25 minutes.  PG_MAJOR=17 bench/pages.sh takes that server
-# version.  The exit status says whether it could measure.
+# It takes about 25 minutes.  PG_MAJOR=17 bench/pages.sh uses that server version.
+# The exit status is 0 if it could measure.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 report=$bench/out/pages.md
@@ -130,26 +130,26 @@ by_writers() {
 		# Pages of an index, by its key
 
 		$(run_conditions)
-		- Rounds: $rounds, in each of them all fills in changing order. Medians; in brackets the spread,
-		  where it is more than 2% of the median.
-		- $(sql -c "SELECT count(DISTINCT (section, name, writers, nrows, round)) FROM page_sample") fills. In all of them splits, new roots and reused pages counted in the WAL add up to the index's
-		  size, and pgstatindex's density is that of bt_page_stats, and (without deletes) of the rows' number times their size.
+		- $rounds rounds, each with all fills in changing order. Figures are medians, with the spread in brackets if it is
+		  more than 2% of the median.
+		- $(sql -c "SELECT count(DISTINCT (section, name, writers, nrows, round)) FROM page_sample") fills. In all of them the splits, new roots and reused pages in the WAL add up to the size of the index, and
+		  pgstatindex and bt_page_stats show the same density. Without deletes this is also the number of rows times their size.
 	TEXT
 	for section in "${sections[@]}"; do
 		case $section in
 			inserts)
 				for nrows in 1 100; do
-					printf '\n## Inserts, rows a transaction: %s; %s rows\n\n' "$nrows" "${fill_rows[$nrows]}"
+					printf '\n## Inserts, %s a transaction: %s rows\n\n' "$nrows" "${fill_rows[$nrows]}"
 					by_writers "$section" "$nrows" density 'leaf density, %' splits 'splits per 1000 rows' bytes 'index bytes a row'
-					printf '\nLeaf pages, %%, of those up to 60%%, 60 to 80%% and over 80%% full; leaf fragmentation\n\n'
+					printf '\nHow many leaf pages, in %%, are up to 60%%, 60 to 80%% and over 80%% full; leaf fragmentation:\n\n'
 					by_writers "$section" "$nrows" half 'up to 60' most '60 to 80' full 'over 80' fragmentation fragmentation
-					printf '\nWAL, without full page images; an aside: rows a second\n\n'
+					printf '\nWAL without full page images, and rows a second:\n\n'
 					by_writers "$section" "$nrows" 'index WAL' 'index WAL bytes a row' WAL 'WAL bytes a row' 'rows a second' 'rows a second'
 				done
 				;;
 			slow)
 				for nrows in 1 100; do
-					printf '\n## Slow inserts, %s rows a second, rows a transaction: %s; %s rows\n\n' "$slow_rate" "$nrows" "${fill_rows[cycle]}"
+					printf '\n## Inserts at %s rows a second, %s a transaction: %s rows\n\n' "$slow_rate" "$nrows" "${fill_rows[cycle]}"
 					writers=${writers##* } by_writers "$section" "$nrows" density 'leaf density, %' splits 'splits per 1000 rows' bytes 'index bytes a row'
 				done
 				;;

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Show what parts of snowflake cost: IDs in batches, the test against the durable
-# mark, sessions at once, time ranges.  On a throwaway server.  Prints tables and
-# writes them to bench/out/parts.md.  bench/run.sh compares with other keys.
+# Measure what the parts of snowflake cost, on a throwaway server: IDs in batches,
+# the test against the durable mark, sessions at once, time ranges.  It prints
+# tables and writes them to bench/out/parts.md.  bench/run.sh compares snowflake
+# with other keys.
 #
 #   bench/parts.sh [--quick] [--only SECTION] [--rounds N] [--rows N] [--profile]
 #
 #   --only batch|limit|parallel|ranges   only that section; may be repeated
 #   --rounds N    rounds of each section (default 15)
 #   --rows N      rows of the partitioned table of "ranges" (default 20000000)
-#   --quick       a smoke run of seconds: its figures mean nothing
-#   --profile     profile with perf; done anyway where an aim is missed
+#   --quick       a trial of seconds: its figures mean nothing
+#   --profile     profile with perf, also if no aim is missed
 #
-# PG_MAJOR=17 bench/parts.sh takes that server version.  The exit status says
-# whether it could measure, not what came out.
+# PG_MAJOR=17 bench/parts.sh uses that server version.  The exit status is 0 if it
+# could measure, whatever the figures are.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 report=$bench/out/parts.md
@@ -127,19 +128,19 @@ measure_ranges() {
 
 declare -A title=(
 	[batch]="Cost of an ID in batches
-25 calls a row, $call_rows rows, and as many IDs in the other ways; $rounds rounds."
+25 calls a row and $call_rows rows; the other ways draw as many IDs. $rounds rounds."
 	[limit]="Cost of the limit check
-snowflake_nextval(), 25 calls a row, $call_rows rows, beside a build without the check on a
-server of its own; $rounds rounds."
+snowflake_nextval(), 25 calls a row and $call_rows rows, beside a build without the check in a
+server of its own. $rounds rounds."
 	[parallel]="One backend and two at once
-25 calls a row for $seconds s from a common instant; $rounds rounds. In the same loop the
-last ID of each row, one in 25, is compared with clock_timestamp() right after it was drawn
-(its cost is in the rate); these counts are of all rounds together. clock_timestamp()
-shares nothing between backends: its ratio is what the machine gives two processes."
+Backends begin at the same moment and make 25 calls a row for $seconds s. $rounds rounds. Right after the
+last ID of each row, one in 25, the loop compares it with clock_timestamp(). The rate includes
+this, and the counts are of all rounds together. clock_timestamp() shares nothing between
+backends, so its ratio shows what the machine gives two processes."
 	[ranges]="Time ranges: snowflake_in(id, a, b) beside the condition on bigint written by hand
 $rows rows in 100 partitions, one a day. The two forms take turns for $range_ms ms; $rounds rounds.
-Planning is in it, but for the generic plan. By hand is id >= constant AND id < constant for the first
-four, id >= lower(id_range_for(a, b)) AND id < upper(id_range_for(a, b)) for the others."
+Times include planning, except for the generic plan. The condition by hand is id >= constant AND id < constant
+for the first four, and id >= lower(id_range_for(a, b)) AND id < upper(id_range_for(a, b)) for the others."
 )
 
 heading() {
@@ -147,8 +148,8 @@ heading() {
 		# What parts of snowflake cost
 
 		$(run_conditions)
-		- All candidates take turns in each round, in changing order. Values and ratios are medians
-		  over the rounds, a ratio being that within a round.
+		- In each round all candidates take turns, in changing order. Values are medians over the rounds. A ratio
+		  is the median of the ratios within each round.
 	TEXT
 }
 
@@ -188,7 +189,7 @@ profiles() {
 
 	printf '\n## Where the time goes\n'
 	if ! command -v perf >/dev/null; then
-		printf '\nNo perf on this machine.\n'
+		printf '\nThis machine has no perf.\n'
 		return
 	fi
 	for call in 'snowflake_nextval()' 'clock_timestamp()' 'snowflake_nextval(1000)'; do

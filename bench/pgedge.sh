@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compare this extension with pgEdge's of the same name, each in a server of its own with the
-# same settings: cost of a call, 8 clients, insert rate, WAL, index.  Prints a table
-# and writes it to bench/out/pgedge.md.
+# Compare this extension with pgEdge's of the same name: cost of a call, 8 clients,
+# insert rate, WAL, index.  Each runs in a server of its own, with the same
+# settings.  It prints a table and writes it to bench/out/pgedge.md.
 #
 #   bench/pgedge.sh DIR [--quick] [--rounds N] [--seconds S] [--rows N] [--fsync]
 #
@@ -147,9 +147,9 @@ PGHOST=$own
 		# Snowflake beside pgEdge's
 
 		$(run_conditions)
-		- pgEdge snowflake $version, \`snowflake.nextval()\`, in a server of its own with the same settings.
-		- Rounds: $rounds, in turn, $rows rows; the 8 clients draw for $seconds s. Medians, in brackets the lowest and the
-		  highest; the ratio is the median of those within each round.
+		- pgEdge snowflake $version, \`snowflake.nextval()\`, runs in a server of its own with the same settings.
+		- $rounds rounds, in which the two take turns; $rows rows; 8 clients draw for $seconds s. Figures are medians, in brackets
+		  the lowest and the highest. The ratio is pgEdge's figure by snowflake's, the median of the ratios within each round.
 
 	TEXT
 	sql_table <<-'SQL'

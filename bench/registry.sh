@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Show what renewing leases costs a registry: 1000 servers that renew their
-# lease of a node number every 3 s, with the statement that servers send, and
-# the CPU time that the registry's backends take for it.  One request in 40 asks
-# about the other servers, as each server does every two minutes.  On a throwaway
-# server.  Prints a table and writes it to bench/out/registry.md.
+# Measure what it costs a registry to renew leases, on a throwaway server.  1000
+# servers renew their lease of a node number every 3 s, with the statement that
+# servers send.  The figure is the CPU time of the registry's backends.  One
+# request in 40 asks about the other servers, as each server does every two
+# minutes.  It prints a table and writes it to bench/out/registry.md.
 #
 #   bench/registry.sh [--quick] [--rounds N] [--seconds N]
 #
 #   --rounds N    rounds (default 5)
-#   --seconds N   of each (default 15)
-#   --quick       a smoke run: its figures mean nothing
+#   --seconds N   how long a round takes (default 15)
+#   --quick       a trial: its figures mean nothing
 #
-# PG_MAJOR=17 bench/registry.sh takes that server version.  The exit status says
-# whether it could measure.
+# PG_MAJOR=17 bench/registry.sh uses that server version.  The exit status is 0 if
+# it could measure.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 report=$bench/out/registry.md
@@ -103,7 +103,7 @@ done
 		# Renewals of leases
 
 		$(run_conditions)
-		- Medians over $rounds rounds of $seconds s; in brackets the lowest and the highest.
+		- Figures are medians over $rounds rounds of $seconds s, in brackets the lowest and the highest.
 
 	TEXT
 	sql_table -c "SELECT round(percentile_disc(0.5) WITHIN GROUP (ORDER BY rate)) AS \"renewals a second\",

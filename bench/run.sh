@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Compare snowflake with the other ways to make a key: bigserial, cached
-# sequences, UUIDv4, UUIDv7 and a snowflake in PL/pgSQL, on a throwaway server:
-# cost of a call, scaling over clients, insert rate, WAL, index, what a table larger
-# than shared_buffers reads and writes, and the rows of a period.  Prints tables and writes them to bench/out/report.md, with plots and
-# all figures beside it.  bench/report.md is the report of a run.
+# Compare snowflake with the other ways to make a key, on a throwaway server:
+# bigserial, cached sequences, UUIDv4, UUIDv7 and a snowflake in PL/pgSQL.  It
+# measures the cost of a call, clients at once, insert rate, WAL, index, a table
+# larger than shared_buffers, and the rows of a period.  It prints tables and
+# writes them to bench/out/report.md, with plots and all figures beside it.
+# bench/report.md is the report of a run.
 #
 #   bench/run.sh [--quick] [--only SECTION] [--rounds N] [--seconds S] [--rows N] [--fsync]
 #
@@ -11,13 +12,13 @@
 #   --rounds N    rounds (default 5)
 #   --seconds S   how long each run of pgbench takes (default 2)
 #   --rows N      rows of a table that is filled (default 1000000)
-#   --fsync       wait for the disk, as a server should; otherwise the disk
-#                 would hide what is compared
-#   --quick       a smoke run of a minute or two: its figures mean nothing
+#   --fsync       wait for the disk, as a real server does; without it the disk
+#                 does not hide the differences
+#   --quick       a trial of a minute or two: its figures mean nothing
 #
-# It takes 25 minutes, more on a busy machine.  PG_MAJOR=17 bench/run.sh takes that server version.
-# The exit status says whether it could measure, and that no figure is missing,
-# not what came out.
+# It takes 25 minutes, more on a busy machine.  PG_MAJOR=17 bench/run.sh uses
+# that server version.  The exit status is 0 if no figure is missing, whatever
+# the figures are.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 out=$bench/out
@@ -251,54 +252,55 @@ table() {
 	sql_table -c "$(sql -c "SELECT table_query('$section', 'values')")"
 	ratios=$(sql -c "SELECT table_query('$section', 'ratios')")
 	if [ -n "$ratios" ]; then
-		printf '\nTimes the figure of snowflake:\n\n'
+		printf '\nAs a multiple of snowflake:\n\n'
 		sql_table -c "$ratios"
 	fi
 }
 
 tables() {
 	if wanted calls && wanted clients && wanted inserts; then
-		printf '\n## At a glance\n\nMedians; speed: times that of snowflake. Each column is explained below.\n\n'
+		printf '\n## At a glance\n\nMedians. Speeds are multiples of snowflake. The sections below explain each column.\n\n'
 		sql_table -c "TABLE glance"
 	fi
 	if wanted calls; then
-		table calls 'Cost of a call' "ns a call in one session: 25 calls a row, $call_rows rows, executor included; a tenth of the rows for
-UUIDs and PL/pgSQL. bigserial is \`nextval()\` of its sequence."
+		table calls 'Cost of a call' "Nanoseconds a call in one session: 25 calls a row and $call_rows rows, a tenth of these for UUIDs and
+PL/pgSQL. The time of the executor is included. bigserial is \`nextval()\` of its sequence."
 	fi
 	if wanted clients; then
-		table clients 'Scaling over clients' "Million IDs a second of so many pgbench clients, each drawing $ids_at_once in a SELECT for $seconds s."
-		table ids 'WAL of drawing an ID' "By one client of those. snowflake writes a record of its mark every second or two while IDs are
-drawn, however many; a sequence writes one for 32 numbers and what its cache holds, and the transaction that draws
-them must be committed on disk. UUIDs write nothing."
+		table clients 'Scaling over clients' "Million IDs a second by number of pgbench clients. Each client draws $ids_at_once IDs a SELECT, for $seconds s."
+		table ids 'WAL of drawing an ID' "With one client. While IDs are drawn, snowflake writes a record of its mark every second or two,
+however many IDs there are. A sequence writes a record for 32 numbers more than its cache holds, and the
+transaction that draws them waits for the disk at its commit. UUIDs write nothing."
 	fi
 	if wanted inserts; then
-		table rate 'Inserting rows' "Rows a second into \`(id KEY PRIMARY KEY, n integer)\`, the key left out: $rows rows by one INSERT ... SELECT
-and by COPY; 1 and 8 pgbench clients with one row a transaction for $seconds s; 8 and 32 clients with 100 rows a
-transaction, $rows rows. Such narrow rows show the differences at their largest."
-		table repeats 'Keys made twice' "Among the $rows rows that 8 clients inserted by the hundred. Where that can be, the table has a plain index here; a
-primary key would have ended the run with an error."
-		table wal 'WAL of a row' "Bytes a row of the same fills, and of $((rows / 100)) more rows by INSERT ... SELECT right after a checkpoint, when each
-page that is changed is written to the WAL as a whole."
-		table index 'Index' "Bytes a row of all indexes, and how full the leaf pages of the primary key are (90% is what \`fillfactor\` leaves)."
+		table rate 'Inserting rows' "Rows a second into \`(id KEY PRIMARY KEY, n integer)\`, where the default makes the key. One INSERT ... SELECT
+and one COPY insert $rows rows. 1 and 8 pgbench clients insert one row a transaction for $seconds s. 8 and 32 clients
+insert $rows rows, 100 a transaction. Wider rows make the differences smaller."
+		table repeats 'Keys made twice' "Among $rows rows that 8 clients inserted, 100 a transaction. If a key can repeat, its table has a plain index here,
+because a primary key would end the run with an error."
+		table wal 'WAL of a row' "Bytes a row of the same inserts. The last column: $((rows / 100)) more rows by INSERT ... SELECT right after a
+checkpoint. PostgreSQL then writes each page to the WAL as a whole when it first changes."
+		table index 'Index' "Bytes a row of all indexes, and how full the leaf pages of the primary key are (\`fillfactor\` is 90%)."
 	fi
 	if wanted large; then
 		table large 'A table larger than shared_buffers' "32 clients insert $((rows / 2 / 3200 * 3200)) rows, 100 a transaction, into a table that has as many, with
-\`shared_buffers = $large_buffers\`: heap and index are larger. Blocks of 8 kB that were not in shared_buffers are read (cache misses); those
-written include a checkpoint at the end. The last column: blocks read when the newest rows (5%) are looked up by key, each once,
-for the second time. What PostgreSQL reads and writes here, the system keeps in memory: on a disk the rates are further apart."
+\`shared_buffers = $large_buffers\`. The heap and the key's index are each larger. Blocks read are blocks of 8 kB that were not in
+shared_buffers. Blocks written include a checkpoint at the end; PostgreSQL 15 also counts the blocks that the table
+grows by. The last column: the newest rows (5%) are looked up by key for the second time, each once. The system
+keeps these blocks in memory; with a real disk the rates differ more."
 	fi
 	if wanted times; then
-		table times 'Rows of a period' "\`SELECT count(*), sum(n)\` of the last hour and the last day, of $rows rows in 30 days, in the order of time: ms of
-execution (the median of 21 in each round) and pages looked at, all in memory; and what the indexes take.
-snowflake: \`snowflake_in(id, ...)\`; UUIDv7: \`id >= ... AND id < ...\` with bounds of zeros; the others by \`created_at\`.
-The table has no column \`created_at\` where the key has the time."
+		table times 'Rows of a period' "\`SELECT count(*), sum(n)\` of the last hour and of the last day. The table has $rows rows of 30 days, in the order of
+time and all in memory. ms are execution time, the median of 21 in each round; buffers are pages read.
+The condition is \`snowflake_in(id, ...)\` for snowflake, \`id >= ... AND id < ...\` with bounds made by hand for UUIDv7, and on
+\`created_at\` for the others. If the key has the time, the table has no column \`created_at\`."
 	fi
 	cat <<-TEXT
 
 		## Where another key is better
 
-		In every round, and by 2% or more in the median. Its figure, that of snowflake, the ratio,
-		and why that is so by the nature of the key, where it is:
+		These keys were better in every round, and by 2% or more in the median. "Why" gives the reason that lies
+		in the kind of key, if one is known:
 
 	TEXT
 	sql_table -c "SELECT candidate AS key, section, measure, readable(value) AS figure, readable(base) AS snowflake, readable(ratio) AS ratio, why
@@ -411,11 +413,11 @@ fi
 
 		$(run_conditions)
 		- Data checksums $(sql -c "SHOW data_checksums"); load average at the end $(cut -d ' ' -f 1-3 /proc/loadavg).
-		- Rounds: $rounds; in each of them all candidates take turns, in changing order. Figures are medians over
-		  the rounds, in brackets (in the plots: the bars) the lowest and the highest; ratios are the medians of
-		  those within each round.
+		- $rounds rounds. In each round all keys take turns, in changing order. Figures are medians over the rounds.
+		  Brackets, and bars in the plots, show the lowest and the highest. A ratio is the median of the ratios
+		  within each round.
 
-		What is compared:
+		The keys:
 
 	TEXT
 	sql -c "SELECT format('- **%s**: %s', name, what) FROM candidate ORDER BY ord"

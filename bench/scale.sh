@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Show how costs grow with the work: partitions of a table (creating and listing
-# them, and planning), tables in snowflake_check(), sessions that draw their first
-# ID, tags of segments.  On a throwaway server.  Prints tables and writes them to
-# bench/out/scale.md.  bench/scale.md is the report of a run.
+# Measure how costs grow with the work, on a throwaway server: partitions of a
+# table (creating, listing and planning), tables in snowflake_check(), sessions
+# that draw their first ID, and tags of segments.  It prints tables and writes
+# them to bench/out/scale.md.  bench/scale.md shows the results of a run.
 #
 #   bench/scale.sh [--quick] [--only SECTION] [--rounds N]
 #
 #   --only partitions|check|sessions|tags   only that section; may be repeated
 #   --rounds N    rounds of planning in one session (default 41)
-#   --quick       a smoke run of a minute: its figures mean nothing
+#   --quick       a trial of a minute: its figures mean nothing
 #
-# It takes about 12 minutes.  PG_MAJOR=17 bench/scale.sh takes that server
-# version.  The exit status says whether it could measure.
+# It takes about 12 minutes.  PG_MAJOR=17 bench/scale.sh uses that server version.
+# The exit status is 0 if it could measure.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 report=$bench/out/scale.md
@@ -166,11 +166,12 @@ measure_check() {
 		say "# check: $n tables"
 		sql -c "CREATE DATABASE tables_$n"
 		sql -d "tables_$n" -f "$bench/setup.sql" -f "$bench/scale.sql" -c "CALL make_tables($n, 3)"
+		what=0
 		for c in $children; do
 			[ "$c" -eq 0 ] || sql -d "tables_$n" -c "CREATE TABLE days_$c (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id)" \
 				-c "SELECT FROM snowflake_create_partitions('days_$c', '$first_day', timestamptz '$first_day' + interval '$c days', '1 day', 'UTC')" >/dev/null
 			sql -d "tables_$n" -c "VACUUM ANALYZE pg_catalog.pg_depend, pg_catalog.pg_inherits, pg_catalog.pg_class, pg_catalog.pg_attribute, pg_catalog.pg_attrdef, pg_catalog.pg_index"
-			what=$c
+			what=$((what + c))
 			measure_ms check "$n" "$what" "SELECT count(*) FROM snowflake_check()" "tables_$n"
 			note check "$n" "$what, memory" "$(sql -d "tables_$n" -c "SELECT count(*) FROM snowflake_check()" \
 				-c "SELECT regexp_replace(pg_read_file('/proc/self/status'), '.*RssAnon:\s*([0-9]+) kB.*', '\1')" | tail -n 1) / 1024.0"
@@ -236,7 +237,7 @@ measure_tags() {
 		from=$n
 	done
 	last=$(sql -c "SELECT snowflake_segment_nextval('tag $n')" 2>&1 || true)
-	over="From one more tag than \`snowflake.max_segment_tags\` allows: ${last%%$'\n'*}"
+	over="A draw from one more tag than \`snowflake.max_segment_tags\` allows fails: ${last%%$'\n'*}"
 	from=$(date +%s%N)
 	as_user "$bin/pg_ctl" -D "$data" -l "$work/server.log" -w restart >/dev/null
 	sql -c "SELECT snowflake_segment_nextval('tag 1')" >/dev/null
@@ -263,18 +264,18 @@ done
 	TEXT
 	if wanted partitions; then
 		printf '\n## Creating and listing partitions\n'
-		printf 'A partition a day, %s in a call; ms for each partition of that call, by how many there were after it.\n\n' "$batch"
+		printf 'A partition a day, %s in a call. ms for each partition of a call, by the number of partitions after it:\n\n' "$batch"
 		sql_table -c "SELECT readable(size) AS partitions, readable(value) AS \"ms a partition\" FROM grown
 			WHERE section = 'creating' AND what = '${partitions##* }' AND size % (SELECT greatest(max(size) / 10, 1) FROM grown WHERE section = 'creating') = 0
 			ORDER BY size"
-		printf '\n20 more partitions, ms each: by the function, by hand as it does (LIKE and ATTACH PARTITION), and by PARTITION OF, which locks the table. Then ms of a call that lists all partitions.\n\n'
+		printf '\n20 more partitions, ms each: by the function, by hand in the same way (LIKE and ATTACH PARTITION), and by PARTITION OF, which locks the table. Then ms of a call that lists all partitions:\n\n'
 		sql_table -c "SELECT readable(size) AS partitions, figure('listing', size, 'create') AS \"function\",
 				figure('listing', size, 'like') AS \"by hand\", figure('listing', size, 'partition_of') AS \"PARTITION OF\",
 				figure('listing', size, 'list, first') AS \"snowflake_partitions(), first in a session\", figure('listing', size, 'list') AS again,
 				figure('listing', size, 'exact') AS \"exact\", figure('listing', size, 'drop') AS \"drop, dry run\"
 			FROM (SELECT DISTINCT size FROM grown WHERE section = 'listing') AS s ORDER BY size"
 		printf '\n## Planning a period\n'
-		printf 'ms, medians, the forms taking turns. "constants" is id >= constant AND id < constant, "functions" the same with lower(id_range_for(a, b)) and upper(id_range_for(a, b)).\n\n'
+		printf 'Medians in ms; the forms take turns. "constants" is id >= constant AND id < constant. "functions" is the same with lower(id_range_for(a, b)) and upper(id_range_for(a, b)).\n\n'
 		sql_table -c "SELECT readable(s.size) AS partitions, shape, (SELECT count(*) FROM grown AS g WHERE g.section = 'planning' AND g.size = s.size AND g.what = shape || ', snowflake_in') AS rounds,
 				figure('planning', s.size, shape || ', snowflake_in') AS snowflake_in,
 				figure('planning', s.size, shape || ', constants') AS constants, figure('planning', s.size, shape || ', functions') AS functions
@@ -291,14 +292,14 @@ done
 	fi
 	if wanted check; then
 		printf '\n## snowflake_check()\n'
-		printf 'Tables with an ID by default and 3 rows; beside them a table with so many partitions. The memory is what the session has after one call.\n\n'
+		printf 'Each table draws IDs by default and has 3 rows. Beside them are tables with so many partitions in all. Memory is that of the session after one call.\n\n'
 		sql_table -c "SELECT readable(size) AS tables, readable(what::integer) AS partitions, figure('check', size, what || ', first') AS \"ms, first in a session\",
 				figure('check', size, what) AS \"ms, again\", figure('check', size, what || ', memory') AS \"memory, MB\"
 			FROM (SELECT DISTINCT size, what FROM grown WHERE section = 'check' AND what ~ '^[0-9]+$') AS s ORDER BY size, what::integer"
 	fi
 	if wanted sessions; then
 		printf '\n## The first call of a session\n'
-		printf '%s sessions that have connected make one call each: %s of them a second, or all at once. The call as the server sees it, in us; the whole INSERT as the client sees it, in ms. %s rounds. Before each round the server drew nothing for 3.5 s.\n\n' "$sessions" "$rate" "$session_rounds"
+		printf '%s connected sessions make one call each: %s of them a second, or all at once. "call" is the call as the server sees it, "client" the whole INSERT as the client sees it. %s rounds; before each the server draws nothing for 3.5 s.\n\n' "$sessions" "$rate" "$session_rounds"
 		sql_table -c "SELECT w AS \"when\", name AS call,
 				figure('sessions', $sessions, w || ', ' || name || ', call p50') AS \"call p50, us\", figure('sessions', $sessions, w || ', ' || name || ', call p99') AS \"call p99, us\",
 				figure('sessions', $sessions, w || ', ' || name || ', call max') AS \"call max, us\",
@@ -310,11 +311,11 @@ done
 	fi
 	if wanted tags; then
 		printf '\n## Tags of segments\n'
-		printf 'Segments of the home database. ms of creating a tag and of the first draw from it, each over those that were added; ms of a draw from each tag in a new session and again; ms to read the view.\n\n'
+		printf 'Segments come from the home database. All figures are ms: creating a tag and the first draw from it, for each added tag; a draw from every tag, in a new session and again; reading the view.\n\n'
 		sql_table -c "SELECT readable(size) AS tags, figure('tags', size, 'create, each') AS \"create, each\", figure('tags', size, 'draw, each') AS \"first draw, each\",
 				figure('tags', size, 'all, first') AS \"a draw from all, new session\", figure('tags', size, 'all') AS again, figure('tags', size, 'view') AS \"view\"
 			FROM (SELECT DISTINCT size FROM grown WHERE section = 'tags' AND what = 'create') AS s ORDER BY size"
-		printf '\nA clean restart of the server with %s tags in use, up to the first number: %s ms. %s\n' "$usable_tags" \
+		printf '\nA clean restart of the server with %s tags in use takes %s ms until the first number. %s\n' "$usable_tags" \
 			"$(sql -c "SELECT figure('tags', $usable_tags, 'restart')")" "$over"
 	fi
 } >"$report"

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Show what numbers out of segments cost beside sequences, snowflake_nextval()
-# and a clock read: the time of a call, what 16 clients get at once and what
-# gaps and disorder that leaves, and how long calls take while the registry
-# answers late.  On throwaway servers: one whose home database gives the
-# segments, one that has the first for its registry.  Prints tables and writes
-# them to bench/out/segments.md.  bench/segments.md tells what came out of a run.
+# Measure what numbers out of segments cost beside sequences, snowflake_nextval()
+# and a clock read: the time of a call, the rate of 16 clients, their gaps and
+# disorder, and the time of calls while the registry answers late.  One throwaway
+# server gets its segments from its home database.  The second one uses the first
+# as its registry.  It prints tables and writes them to bench/out/segments.md.
+# bench/segments.md shows the results of a run.
 #
 #   bench/segments.sh [--quick] [--only SECTION] [--rounds N] [--rows N]
 #
 #   --only calls|clients|inserts|late|order   only that section; may be repeated
 #   --rounds N    rounds of each section (default 15 of calls, 5 of clients and
 #                 inserts, 3 of late and order)
-#   --rows N      numbers drawn into a table to look at their order, and rows
-#                 inserted (default 160000)
-#   --quick       a smoke run of a minute: its figures mean nothing
+#   --rows N      rows inserted, and numbers drawn to check their order (default
+#                 160000)
+#   --quick       a trial of a minute: its figures mean nothing
 #
-# It takes about 6 minutes.  PG_MAJOR=17 bench/segments.sh takes that server
-# version.  The exit status says whether it could measure.
+# It takes about 6 minutes.  PG_MAJOR=17 bench/segments.sh uses that server
+# version.  The exit status is 0 if it could measure.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 report=$bench/out/segments.md
@@ -102,7 +102,7 @@ sources() { sql -c "SELECT name FROM source WHERE ${1:-true} ORDER BY random()";
 draw_of() { sql -c "SELECT draw FROM source WHERE name = '$1'"; }
 
 declare -A waited
-waited_query="SELECT format('%s of %s fetches came late: calls waited %s ms for them.',
+waited_query="SELECT format('%s of %s fetches came late, and calls waited %s ms for them.',
 	waits, fetches, round(wait_time)) FROM pg_stat_snowflake_segments"
 
 measure_calls() {
@@ -283,19 +283,19 @@ by_source() {
 		# Numbers out of segments
 
 		$(run_conditions)
-		- All candidates take turns in each round, in changing order. Medians over the rounds; in brackets the
-		  lowest and the highest.
+		- In each round all candidates take turns, in changing order. Figures are medians over the rounds, in
+		  brackets the lowest and the highest.
 	TEXT
 	if wanted calls; then
 		for section in home registry; do
 			printf '\n## Cost of a call, segments from the %s\n' "${section/home/home database}"
-			printf '25 calls a row, %s rows, executor included; %s rounds.\n\n' "$call_rows" "$call_rounds"
+			printf '25 calls a row and %s rows; the time of the executor is included. %s rounds.\n\n' "$call_rows" "$call_rounds"
 			sql_table -v section="$section" -f "$bench/report.sql"
 			printf '\n%s\n' "${waited[$section]}"
 		done
 	fi
 	if wanted clients; then
-		printf '\n## %s clients at once\n%s numbers a statement, %s statements a client; %s rounds.\n\n' \
+		printf '\n## %s clients at once\n%s numbers a statement and %s statements a client; %s rounds.\n\n' \
 			"$clients" "$draws_at_once" "$statements" "$rate_rounds"
 		by_source clients numbers 'numbers a second' WAL 'WAL bytes a number'
 	fi
@@ -305,18 +305,18 @@ by_source() {
 		by_source inserts rows 'rows a second' WAL 'WAL bytes a row'
 	fi
 	if wanted late; then
-		printf '\n## Calls while the registry answers late\n%s a second by %s clients, the first %s s and the next %s s of a tag; ms; %s rounds.\n\n' \
+		printf '\n## Calls while the registry answers late\n%s calls a second by %s clients, in the first %s s and the next %s s of a tag; ms; %s rounds.\n\n' \
 			"$calls_a_second" "$clients" "$first_s" "$then_s" "$rounds"
-		printf 'The call alone, as the server sees it:\n\n'
+		printf 'The call, as the server sees it:\n\n'
 		by_source late 'call p50' p50 'call p99' p99 'call p99.9' p99.9 'call max' max waits 'calls that waited'
-		printf '\nThe transaction, an INSERT, as a client sees it, from when it was due:\n\n'
+		printf '\nThe transaction, an INSERT, as the client sees it, from the moment when it was due:\n\n'
 		by_source late 'due p50' p50 'due p99' p99 'due p99.9' p99.9 'due max' max
 	fi
 	if wanted order; then
 		printf '\n## Order and gaps\n%s numbers drawn by %s clients, 1 to %s in a transaction; %s rounds.\n\n' \
 			"$drawn" "$clients" "$clients" "$rounds"
 		by_source order share 'out of order, %' furthest 'furthest behind' \
-			gone 'lost when the clients have gone' restart 'lost with a restart' crash 'lost with a crash'
+			gone 'lost when the clients disconnect' restart 'lost with a restart' crash 'lost in a crash'
 	fi
 } >"$report"
 

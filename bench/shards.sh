@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Show how evenly id % n deals rows out: an order and its items, drawn in turn in
-# one transaction, by each kind of snowflake.sequence_start and by chance.  On a
-# throwaway server.  Prints a table and writes it to bench/out/shards.md.
+# Measure how evenly id % n spreads rows, on a throwaway server.  Each transaction
+# draws an order and its items in turn, with sequence_start at continue and at
+# random; random numbers stand beside them.  It prints a table and writes it to
+# bench/out/shards.md.
 #
 #   bench/shards.sh [--quick] [--only SESSIONS] [--rows N]
 #
-#   --only 1|8    only with so many sessions; may be repeated
+#   --only 1|8    only with 1 or 8 sessions; may be repeated
 #   --rows N      orders of each kind (default 100000)
-#   --quick       a smoke run of a minute: its figures mean little
+#   --quick       a trial of a minute: its figures mean little
 #
-# PG_MAJOR=17 bench/shards.sh takes that server version.  Takes 40 minutes.  The
-# exit status says whether it could measure, not what came out.
+# It takes 40 minutes.  PG_MAJOR=17 bench/shards.sh uses that server version.  The
+# exit status is 0 if it could measure, whatever the figures are.
 
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 report=$bench/out/shards.md
@@ -52,10 +53,11 @@ for start in continue random; do
 done
 
 {
-	say "# How evenly id % n deals rows out"
+	say "# How evenly id % n spreads rows"
 	say
 	run_conditions
-	say "- $rows orders of each kind; n of 2 to 64; how far the fullest of n classes is above its share, at the worst n, in percent"
+	say "- $rows orders in each case. Figures are how many percent the fullest of n classes of id % n is above its share, at the worst n from 2 to 64."
+	say '- continue and random are values of snowflake.sequence_start; chance is the same for random numbers.'
 	say
 	sql_table -c 'TABLE evenness_report'
 } >"$bench/out/shards.tmp"

@@ -4,16 +4,17 @@
     callbacks:
       on_role_change: python3 patroni_hook.py [OPTIONS]
 
-Before it, look whether this member could draw IDs as the primary.  If not, it says
-why, and refuses where another member can be promoted instead: not in synchronous
-mode, and not again within ten minutes, so that a cluster gets a primary whatever is
-wrong.
+Before a promotion it checks whether this member could draw IDs as the primary.  If
+not, it says why, and refuses if another member can be promoted instead.  It does not
+refuse in synchronous mode, nor again within ten minutes, so the cluster gets a primary
+in any case.
 
-With --registry, also note whether the promotion can lose a transaction of that
+With --registry, it also notes whether the promotion can lose a transaction of that
 database.  In strict synchronous mode each commit has waited for a standby.  So this
-member has them all if all other standbys answer, and none has received more than this
-one has replayed.  After such a promotion open the registry, if it was open before.  In
-any other case, and in any doubt, leave it as it is and say why.
+member has all commits if all other standbys answer, and none has received more than
+this one has replayed.  After such a promotion it opens the registry, if the registry
+was open before.  In any other case, and in any doubt, it leaves the registry as it is
+and says why.
 """
 import argparse
 import json

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Look for what tests alone do not see: run them with sanitizer, assertions
+# Find errors that tests alone do not show: run them with a sanitizer, assertions
 # and valgrind.
 #
 #   scripts/checks.sh [--keep] [--source DIR] [CHECK ...]
 #
 # compile   gcc and clang, all warnings as errors, for every installed server
 # ubsan     the extension with gcc's sanitizer of undefined behaviour
-# assert    a server built with assertions: regress, isolation, some TAP
+# assert    a server built with assertions: regress, isolation, some TAP tests
 # valgrind  that server under valgrind's memcheck: regress, isolation
 #
-# Without CHECK all of them.  The server with assertions is built from the
-# source of Debian's package, or from --source DIR, which holds the source of
-# any PostgreSQL that is supported.  --keep leaves the work folder.
+# Without CHECK it runs all of them.  It builds the server with assertions from
+# the source of Debian's package, or from --source DIR, the source of any
+# supported PostgreSQL.  --keep keeps the work folder.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 
@@ -28,7 +28,8 @@ while [ $# -gt 0 ]; do
 		--source) tree=${2:?--source needs a folder} && shift ;;
 		--source=*) tree=${1#*=} ;;
 		compile | ubsan | assert | valgrind) checks+=("$1") ;;
-		*) die "unknown argument $1" ;;
+		-h | --help) usage; exit ;;
+		*) die "unknown argument $1; see --help" ;;
 	esac
 	shift
 done

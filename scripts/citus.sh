@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Test beside Citus what docs/citus.md says: a coordinator, two workers, and
+# Test what docs/citus.md says about Citus: a coordinator, two workers, and
 # clones of these.
 #
 #   scripts/citus.sh DIR [--keep]
 #
 #   DIR      a source tree of https://github.com/citusdata/citus, 13.0 or newer
-#   --keep   leave the work folder with all logs, and say where it is
+#   --keep   keep the work folder with all logs, and print its name
 #
-# Builds a copy of it into a server tree of its own, and runs t/citus/*.pl there.
-# PG_MAJOR=17 scripts/citus.sh DIR takes that server version of this machine; it
-# must be one that this Citus knows.  Takes 5 minutes on 2 idle cores.
+# It builds a copy of the source into a server tree of its own, and runs
+# t/citus/*.pl there.  PG_MAJOR=17 scripts/citus.sh DIR uses that server version
+# of this machine, which this Citus must support.  Takes 5 minutes on 2 idle cores.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 
@@ -18,7 +18,7 @@ citus=
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
-		-*) sed -n '2,/^# must/s/^# \{0,1\}//p' "$0"; exit ;;
+		-*) usage; exit ;;
 		*) citus=$(realpath "$arg") ;;
 	esac
 done

@@ -2,13 +2,13 @@
 # What the commands share: packages, an unprivileged user, and a server tree
 # of their own.  Sourced, not run.
 #
-# PostgreSQL refuses to run as root, and nothing may be left behind on the
-# machine, so a command works like this: root (or sudo) only installs Debian
-# packages; all else happens in one work folder, as the user "postgres" when
-# the caller is root and as the caller otherwise.  The work folder gets a copy
-# of the installed server made of links.  PostgreSQL finds its files relative
-# to its programs, so the extension is installed into that copy, and neither
-# the machine's own server nor its databases are touched.
+# PostgreSQL refuses to run as root, and a command may leave nothing behind on
+# the machine.  So root (or sudo) only installs Debian packages.  All else
+# happens in one work folder, as the user "postgres" if the caller is root and
+# as the caller otherwise.  The work folder gets a copy of the installed server,
+# made of links.  PostgreSQL finds its files relative to its programs, so the
+# extension is installed into that copy.  The command touches neither the
+# machine's own server nor its databases.
 
 set -euo pipefail
 
@@ -28,6 +28,9 @@ repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# The comment at the top of the command.
+usage() { sed -n '2,/^\([^#]\|$\)/{/^# shellcheck/d; s/^# \{0,1\}//p}' "$0"; }
 
 # Run a command that downloads, again if need be: a mirror may be away for a
 # moment.

@@ -4,12 +4,12 @@
 #   scripts/cross.sh [--keep] ARCHITECTURE ...
 #
 # An architecture has its name in Debian: arm64, or s390x, which is big-endian.
-# Debian's cross compiler builds the extension for that architecture's server,
-# which is unpacked in the work folder, and qemu runs.  The kernel learns of no
-# foreign programs (binfmt_misc): each program is a script that calls qemu.
+# Debian's cross compiler builds the extension for a server of that architecture.
+# The server is unpacked in the work folder, and qemu runs it.  The kernel learns
+# of no foreign programs (binfmt_misc): each program is a script that calls qemu.
 # Programs see the files of that root first, and then those of the machine.
 #
-# --keep leaves the work folder.  PG_MAJOR=17 scripts/cross.sh takes that server
+# --keep keeps the work folder.  PG_MAJOR=17 scripts/cross.sh uses that server
 # version, which this machine's release of Debian must have.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
@@ -19,7 +19,8 @@ archs=()
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
-		-*) die "unknown option $arg" ;;
+		-h | --help) usage; exit ;;
+		-*) die "unknown option $arg; see --help" ;;
 		*) archs+=("$arg") ;;
 	esac
 done

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Show snowflake at work on a throwaway server: pgbench's TPC-B-like load with
-# snowflake IDs as the primary key of its history, and a look at what it left.
+# snowflake IDs as the primary key of its history, and a look at the result.
 #
 #   scripts/demo.sh [--clients N] [--seconds N]    run; the server stays up
 #   scripts/demo.sh stop                           stop it and delete its files
 #
-# --clients is 8 and --seconds is 10 if not given.  Takes 2 GB of disk space.
-# PG_MAJOR=17 scripts/demo.sh takes that server version.
+# The default is 8 clients and 10 seconds.  Takes 2 GB of disk space.
+# PG_MAJOR=17 scripts/demo.sh uses that server version.
 # shellcheck source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -19,8 +19,6 @@ seconds=10
 command=run
 work=
 sleeper=
-
-usage() { sed -n '2,/PG_MAJOR/s/^# \{0,1\}//p' "$script"; }
 
 # A whole number from $2 to $3.
 check_number() {

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Test with ORMs and schema tools what docs/orms.md says: each from a project of
-# its own in t/orms/NAME, on one throwaway server.
+# Test what docs/orms.md says about ORMs and schema tools: each with its project
+# in t/orms/NAME, on one throwaway server.
 #
 #   scripts/orms.sh [NAME ...] [--keep]
 #
-#   NAME     a folder in t/orms, all if none is named
-#   --keep   leave the work folder with all logs, and say where it is
+#   NAME     a folder in t/orms; without a name, all of them
+#   --keep   keep the work folder with all logs, and print its name
 #
-# Installs Debian packages, and downloads packages of the npm registry into the
-# work folder.  PG_MAJOR=17 scripts/orms.sh takes that server version.
+# It installs Debian packages, and downloads packages of the npm registry into
+# the work folder.  PG_MAJOR=17 scripts/orms.sh uses that server version.
 # shellcheck source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -17,7 +17,7 @@ names=()
 for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
-		-*) sed -n '2,/^# work folder/s/^# \{0,1\}//p' "$0"; exit ;;
+		-*) usage; exit ;;
 		*) names+=("$(basename "$arg")") ;;
 	esac
 done

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Build the Debian packages of the last commit and test them as a user has them.
+# Build the Debian packages of the last commit, and test them as a user gets them.
 #
 #   scripts/package.sh [--keep] [--work=DIR] [SUITE]
 #
-# SUITE is a release of Debian, by default this machine's own.  In a throwaway
-# root of it, the archive of "make dist" is unpacked and built.  In a second
-# root, which has neither compiler nor headers, the packages are installed, a
-# cluster is set up as the README says, and debian/tests/installcheck runs the
-# regression and isolation tests on another one.  Also builds the RPM packages and
-# the extension's image.  Needs root.
-# --keep leaves the work folder, with the roots and logs, and says where.
-# --work names that folder, which is made.
+# SUITE is a release of Debian; the default is this machine's own.  A throwaway
+# root of it unpacks and builds the archive of "make dist".  A second root, without
+# compiler and headers, installs the packages and sets up a cluster as the README
+# says.  On another cluster there, debian/tests/installcheck runs the regression
+# and isolation tests.  It also builds the RPM packages and the extension's image.
+# It needs root.
+# --keep keeps the work folder with the roots and logs, and prints its name.
+# --work names that folder, which it makes.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
 
@@ -21,7 +21,8 @@ for arg in "$@"; do
 	case $arg in
 		--keep) keep=yes ;;
 		--work=*) work=${arg#*=} ;;
-		-*) die "unknown option $arg" ;;
+		-h | --help) usage; exit ;;
+		-*) die "unknown option $arg; see --help" ;;
 		*) suite=$arg ;;
 	esac
 done
@@ -89,6 +90,8 @@ build_packages() {
 	in_build sh -ec '
 		cd /build/snowflake
 		pg_buildext updatecontrol
+		tested=$(DEB_BUILD_PROFILES=nocheck make -s -f debian/rules override_dh_pgxs_test)
+		[ -z "$tested" ]
 		dpkg-buildpackage -b -us -uc -Pnocheck'
 }
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Run PostgreSQL's own regression tests in databases without the extensions and
-# in databases with them, and show what differs.
+# Run PostgreSQL's own regression tests twice, in databases without the extensions
+# and in databases with them, and show the differences.
 #
 #   scripts/regress.sh [--keep] [--source DIR]
 #
-# In the latter the library is preloaded, and template1 has the extensions, so that
-# each database of the tests has them.  Only what lists the catalogs may differ.
-# A test that fails in both is of another version than the server.
+# In the second run the library is preloaded, and template1 has the extensions, so
+# each database of the tests has them.  Only lists of the catalogs may differ.
+# A test that fails in both runs belongs to another version than the server.
 #
 # The tests come from the source of Debian's package, or from --source DIR.
-# --keep leaves the work folder.  PG_MAJOR=17 scripts/regress.sh takes that
+# --keep keeps the work folder.  PG_MAJOR=17 scripts/regress.sh uses that
 # server version.  The exit status says whether the tests ran.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
@@ -21,7 +21,8 @@ while [ $# -gt 0 ]; do
 		--keep) keep=yes ;;
 		--source) tree=${2:?--source needs a folder} && shift ;;
 		--source=*) tree=${1#*=} ;;
-		*) die "unknown argument $1" ;;
+		-h | --help) usage; exit ;;
+		*) die "unknown argument $1; see --help" ;;
 	esac
 	shift
 done

@@ -2,10 +2,10 @@
 # Throwaway Debian roots: other releases of Debian, with the server versions
 # that they carry, in folders of this machine.  Sourced after common.sh.
 #
-# A root is made by mmdebstrap, from the mirror that apt is configured with.
-# What runs in it has its own processes, mounts and shared memory (unshare), so
-# that all of it ends with the command, and nothing is mounted on the machine.
-# Only root can make one.
+# mmdebstrap makes a root, from the mirror that apt is configured with.  Programs
+# in it have their own processes, mounts and shared memory (unshare).  So all of
+# them end with the command, and nothing is mounted on the machine.  Only root can
+# make one.
 
 # The Debian release that carries a server version.
 suite_of() {

@@ -3,33 +3,32 @@
 #
 #   scripts/test.sh              before each commit: the build, pg_regress,
 #                                isolation and t/*.pl.  2 to 6 minutes.
-#   scripts/test.sh --full       everything: also faults, models, fuzzer and
+#   scripts/test.sh --full       everything, with faults, models, fuzzer and
 #                                clients.  Half an hour to an hour.
 #   scripts/test.sh TEST ...     the build, and these tests: t/002_slots.pl,
 #                                sql/codec.sql, specs/sessions.spec
 #
-#   --accept         of tests in sql/ and specs/ that are named: write what came
-#                    out into expected/, to be looked at with git diff
-#   --servers=17,18  also on these server versions, at the same time, each in a
-#                    throwaway root of the Debian release that has it (needs
-#                    root).  With --full the tests with faults and clients are
-#                    dealt out among them, in another way at each commit.
-#                    From 18 on the extension is only in a folder, by --image.
-#   --image          the extension is not among the server's files, but in a folder
-#                    of root's, as its image is mounted (18 or newer, needs root)
+#   --accept         write the output of the named tests in sql/ and specs/ into
+#                    expected/; then read it with git diff
+#   --servers=17,18  test on these server versions as well, at the same time, each
+#                    in a throwaway root of the Debian release that has it (needs
+#                    root).  With --full, each test with faults or clients runs
+#                    on one released version, chosen anew at each commit.  On 18
+#                    and newer as with --image.
+#   --image          install the extension not among the server's files, but in a
+#                    folder that only root can write, as its image is mounted
+#                    (18 or newer, needs root)
 #   --packages       also build, install and test the Debian packages
 #   --checks         also compilers, sanitizer, assertions, valgrind (an hour)
-#   --jobs=N         TAP tests at the same time on a server version: 4 if not
-#                    given, 2 with --full, 1 with --servers
-#   --keep           leave the work folder with all logs, and say where it is
+#   --jobs=N         so many TAP tests at the same time on a server version; the
+#                    default is 4, with --full 2, with --servers 1
+#   --keep           keep the work folder with all logs, and print its name
 #
-# PG_MAJOR=17 scripts/test.sh takes that server version of this machine.
-# Times are those of 2 idle cores, fast or slow, once the packages are installed.
+# PG_MAJOR=17 scripts/test.sh uses that server version of this machine.
+# Times are for 2 idle cores, fast or slow, once the packages are installed.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/roots.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
-
-usage() { sed -n '2,/^# Times/s/^# \{0,1\}//p' "$repo/scripts/test.sh"; }
 
 full=
 servers=()

@@ -3,11 +3,10 @@
  * backfill.c
  *		Unique IDs at past times.
  *
- * History is loaded in any order, so the one word that a slot of the live
- * generator has is of no use here: each time unit needs a counter of its own.
- * To keep those of all time durable would be a row for each ID.  So the past
- * is divided into stretches of 2^STRETCH_BITS units (70 minutes, in
- * milliseconds), and
+ * History is loaded in any order, so the single word of a slot of the live
+ * generator does not help: each time unit needs a counter of its own.  Making
+ * all counters durable would take a row for each ID.  So the past is divided
+ * into stretches of 2^STRETCH_BITS units (70 minutes, in milliseconds), and
  *
  *	- the home database keeps one number a stretch: sequence numbers below it
  *	  may have been used, in any unit of the stretch;

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * check.c
- *		snowflake_check(): what keeps this server from drawing IDs, now or
- *		soon, or would after a promotion.  snowflake_can_draw(): the same for a
- *		health check, only what keeps it from that now.
+ *		snowflake_check(): the problems that stop this server from drawing IDs,
+ *		now, soon or after a promotion.  snowflake_can_draw(): the same for a
+ *		health check, but only the problems of now.
  *
- * A reader of the settings, the clock, the catalogs and shared memory.  It
- * fails nowhere, also without preload and on a standby, and draws no ID, so
- * that it can be called as often as one likes.  It asks nothing of the
- * workers, but snowflake_can_draw() for another attempt where the last one
- * failed.
+ * It reads the settings, the clock, the catalogs and shared memory.  It never
+ * fails, also without preload and on a standby, and it draws no ID, so it can
+ * be called at any time.  It asks nothing of the workers; only
+ * snowflake_can_draw() asks for another attempt if the last one failed.
  *
  * Each check is a subtransaction, so what it fails with becomes a row.
  *

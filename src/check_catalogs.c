@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * check_catalogs.c
- *		snowflake_check(): what the catalogs say of the extension, of the
- *		record beside the durable mark, of replication, and of other
+ *		snowflake_check(): the checks that query the catalogs about the
+ *		extension, the record beside the durable mark, replication, and other
  *		extensions.
  *
- * They are asked with the rights of the caller.  Locking: that of the queries.
+ * The queries run with the rights of the caller, and take only their own
+ * locks.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * check_standby.c
- *		The doctor's look at a standby: what would happen if it was promoted
+ *		snowflake_check() on a standby: what would happen if it was promoted
  *		now.
  *
- * A standby draws no IDs.  Promoted, it replays what it has received, reads
- * the durable mark in that, and draws no ID below, by its own clock.  So what
- * can be known before is the mark as far as it is replayed, in the database
- * that has it; how much is received and not replayed; and, in each database,
- * how far the clock is from that of the server that sends the WAL.
+ * A standby draws no IDs.  After a promotion it replays what it has received,
+ * reads the durable mark there, and draws no ID below the mark, by its own
+ * clock.  So a standby can know before: the mark that it has replayed, in the
+ * database that has it; how much it has received and not replayed; and, in
+ * each database, how far its clock is from the clock of the server that sends
+ * the WAL.
  *
  *-------------------------------------------------------------------------
  */

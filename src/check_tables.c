@@ -5,9 +5,9 @@
  *		default, and the last IDs in them.
  *
  * It reads the end of a btree index that begins with the column, so the size
- * of a table does not matter.  Of a table with partitions or children, that is
- * done in each.  What cannot be read so, or not by this role, is said to be
- * not looked at.
+ * of a table does not matter.  For a table with partitions or children, it
+ * reads each of them.  If it cannot read one, or this role may not, the result
+ * says so.
  *
  * The index is read directly, not by a query, as a query may wait for locks
  * on other indexes, and may run functions that the table's owner has put

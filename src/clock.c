@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * clock.c
- *		The clocks that there are to choose from, time since the epoch, and the
- *		end of it; log lines that come once a minute; and steps of the server's
- *		clock.
+ *		The clocks that snowflake.clock chooses from, the time since the epoch
+ *		and its end; log lines that come at most once a minute; and steps of
+ *		the server's clock.
  *
- * "system" is the wall clock, whatever it does.  The others read it once, when
- * shared memory is made: at server start, and after a crash of a backend.
+ * "system" is the wall clock, whatever it does.  The other clocks read it
+ * once, when shared memory is made: at server start, and after a crash of a
+ * backend.
  *
  * 	monotonic	goes on from there by a clock of the machine that nobody can
  * 				set (the steady clock), so that steps never show;

@@ -4,9 +4,9 @@
  *		Write an ID as a text, and read it.
  *
  * base32 is Douglas Crockford's, with all 13 digits that 63 bits take, as in
- * TSIDs: texts sort as their IDs do.  It is read in either case, with I and L
- * for 1 and O for 0; U is no digit.  base58 has Bitcoin's digits, base62 those
- * of GMP.  The digits of all are in the order of ASCII.
+ * TSIDs: texts sort as their IDs do.  Reading accepts either case, I and L for
+ * 1, and O for 0; U is no digit.  base58 has Bitcoin's digits, base62 GMP's.
+ * The digits of each are in the order of ASCII.
  *
  * There are no signs, spaces, hyphens and, but for the fixed width of base32,
  * leading zeros.  So in base58 and base62 an ID is read from one text only,

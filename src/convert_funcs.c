@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * convert_funcs.c
- *		What snowflake_convert() cannot ask in SQL: whether an expression is
- *		immutable, what this server draws with, and what it takes for new IDs to
- *		be above an existing one.
+ *		What snowflake_convert() cannot find out in SQL: whether an expression
+ *		is immutable, what this server draws with, and what it needs before new
+ *		IDs are above an existing one.
  *
- * The rest is in install/convert.sql.  Everybody may call these functions.  The
- * mark is looked at by its atomic fields in shared memory.
+ * The rest is in install/convert.sql.  Everybody may call these functions.
+ * They read the atomic fields of the mark in shared memory.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * dialect.c
- *		Layouts that have a name: those of well-known generators.
+ *		Named layouts of well-known generators.
  *
- * Each field of an original has the name of ours that is closest; where it is
- * another thing there, the description says so.
+ * Each field of the original has the closest of our names.  If the field means
+ * something else there, the description says so.
  *
  * snowflake_parse(id, dialect) is IMMUTABLE and may be in indexes, so what
  * stands here must never change its meaning.

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * dialect.h
- *		Layouts that have a name: those of well-known generators.
+ *		Named layouts of well-known generators.
  *
  * Pure C, as layout.h.
  *

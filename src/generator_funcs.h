@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * generator_funcs.h
- *		The SQL functions that make IDs: what the hooks tell them of COPY.
+ *		What the hooks tell the SQL functions that make IDs about COPY.
  *
  *-------------------------------------------------------------------------
  */

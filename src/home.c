@@ -2,13 +2,13 @@
  *
  * home.c
  *		Transactions of the background workers in the home database, and what
- *		keeps logical replication away from what is there.
+ *		keeps its objects out of logical replication.
  *
- * Whoever owns that database, or may set something for it or for all roles,
- * must not be able to change what the statements of these workers mean, nor to
- * hold one up.  So the settings that could are overridden, and each statement
- * has a bound.  A commit has none, as it may wait for synchronous standbys,
- * and one whose wait was cancelled looks like any other.
+ * The owner of that database, and everybody who may set something for it or
+ * for all roles, must not be able to change what the workers' statements mean,
+ * nor to delay them.  So the workers override the settings that could, and
+ * bound each statement.  A commit has no bound: it may wait for synchronous
+ * standbys, and a commit whose wait was cancelled looks like any other.
  *
  * What the tables there hold is about this server alone.  A publication FOR
  * ALL TABLES sends it to subscribers nevertheless, where it would take the

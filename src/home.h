@@ -2,7 +2,7 @@
  *
  * home.h
  *		Transactions of the background workers in the home database, and what
- *		keeps logical replication away from what is there.
+ *		keeps its objects out of logical replication.
  *
  *-------------------------------------------------------------------------
  */

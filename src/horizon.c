@@ -3,9 +3,9 @@
  * horizon.c
  *		snowflake_horizon(), for readers that poll.
  *
- * Every row of this database whose ID is below the horizon, and was drawn by
- * this server in the transaction that inserted it, is seen by each snapshot
- * taken after the call, or will never be there:
+ * Take a row of this database whose ID was drawn by this server, in the
+ * transaction that inserted the row.  If the ID is below the horizon, each
+ * snapshot taken after the call sees the row, or the row will never be there:
  *
  *	1. The words of all slots are raised to a time unit (generator.c).  No ID is
  *	   drawn below from then on, wherever a process was stopped and whatever the

@@ -4,7 +4,7 @@
  *		Tells this server from copies of it.
  *
  * For the background workers, and at first for the postmaster.  No locking:
- * what is found is kept in the process, and what the postmaster found does not
+ * each process keeps what it found, and what the postmaster found does not
  * change.
  *
  *-------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * key_formats.c
- *		The formats of business keys: the table, and what of it is kept.
+ *		The formats of business keys: the table, and what each backend keeps of
+ *		it.
  *
- * The rows of the table snowflake_catalog.key_formats are kept in this backend
- * as the server keeps its catalogs: read by the snapshot that these are read
- * by, and forgotten with the table's entry in the relation cache.  A trigger
- * invalidates that when a row changes, in all backends when it commits.
+ * Each backend keeps the rows of the table snowflake_catalog.key_formats as it
+ * keeps the server's catalogs: it reads them by the same snapshot, and forgets
+ * them with the table's entry in the relation cache.  When a row changes, a
+ * trigger invalidates that entry, in all backends at commit.
  *
  * What makes two IDs equal keys, or one key that of two formats, is refused
  * when a row is written:

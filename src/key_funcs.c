@@ -3,11 +3,11 @@
  * key_funcs.c
  *		The SQL functions of business keys: draw, read, route.
  *
- * A key is a rendering of one snowflake ID that was drawn for it: its time is
- * the start of the ID's time unit, its node the ID's node, and its sequence
- * number the ID's worker and sequence as one number.  The rest of a key depends
- * on its format and route.  So keys are unique for the reason that IDs are, and
- * a key tells which ID it is of.
+ * A key shows one snowflake ID that was drawn for it: its time is the start of
+ * the ID's time unit, its node is the ID's node, and its sequence number is
+ * the ID's worker and sequence as one number.  The rest of a key depends on
+ * its format and route.  So keys are unique because IDs are, and a key tells
+ * which ID it was made of.
  *
  *-------------------------------------------------------------------------
  */

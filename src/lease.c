@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * lease.c
- *		The node number of this server, where it is leased from a registry, or
- *		registered there.
+ *		The node number of this server, if a registry leases or registers it.
  *
- * What is leased is a number, until a deadline by the steady clock, and a
- * mark: IDs with this number may be issued only at times below.  lease_fetch.c
- * gets both from the registry; here is what they mean to this server.
+ * A lease is a number until a deadline by the steady clock, and a mark: IDs
+ * with this number may be issued only at times below the mark.  lease_fetch.c
+ * gets both from the registry; this file applies them to this server.
  *
  * There are two fences.  Past the deadline this server issues nothing.  And it
  * issues nothing at or above the mark, while the server that gets the number

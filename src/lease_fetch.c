@@ -3,10 +3,9 @@
  * lease_fetch.c
  *		Asking the registry for a node number, again and again.
  *
- * The registry is a database with the extension, whose snowflake_lease_node()
- * gives and renews numbers, and registers those that are configured.  It is
- * asked every RENEW_MS, over a link of its own (registry_link.c).  What it
- * answers goes to lease.c.
+ * The registry is a database whose snowflake_lease_node() leases and renews
+ * numbers, and registers configured ones.  The services ask it every RENEW_MS,
+ * over a link of its own (registry_link.c).  The answers go to lease.c.
  *
  * The state is the process's own.  The next one begins anew, with the same
  * token.

@@ -4,9 +4,9 @@
  *		The durable mark: the time below which IDs may have been issued.
  *
  * The words of the slots are lost when the server stops, and the clock may be
- * wrong when it starts again.  So a time that is above all issued ones is kept
- * in a sequence, the mark, in the home database.  IDs are issued only below
- * the limit in shared memory, and
+ * wrong when it starts again.  So a sequence in the home database, the mark,
+ * keeps a time that is above all issued ones.  IDs are issued only below the
+ * limit in shared memory, and
  *
  *		every issued time < limit <= durable mark.
  *

@@ -3,8 +3,9 @@
  * mark.h
  *		The durable mark: the time below which IDs may have been issued.
  *
- * A unit is a time in time units since the epoch.  What ends in _us is in
- * microseconds: a mark since 1970-01-01 UTC, a deadline of the steady clock.
+ * A unit is a time in time units since the epoch.  Names that end in _us are
+ * in microseconds: a mark since 1970-01-01 UTC, a deadline of the steady
+ * clock.
  *
  *-------------------------------------------------------------------------
  */

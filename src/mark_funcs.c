@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * mark_funcs.c
- *		The SQL functions that raise the durable mark or change what is recorded
- *		with it: snowflake_advance(), snowflake_accept_layout(),
- *		snowflake_confirm_node(), and the trigger by which the mark of a dump is
- *		restored.  And that which forgets what
- *		was seen of the registry, snowflake_forget_registry().
+ *		The SQL functions that raise the durable mark or change what is
+ *		recorded with it: snowflake_advance(), snowflake_accept_layout(),
+ *		snowflake_confirm_node(), snowflake_forget_registry(), and the trigger
+ *		that restores the mark of a dump.
  *
- * They check whether the caller may, and say what it means; the mark itself,
- * its locking and the wait until it is durable are in mark.c.  The sequence
- * numbers of backfilling, which a dump carries too, are in backfill.c.
+ * They check whether the caller may do this, and report what it means.  The
+ * mark itself, its locking and the wait until it is durable are in mark.c.
+ * The sequence numbers of backfilling, which a dump carries too, are in
+ * backfill.c.
  *
  *-------------------------------------------------------------------------
  */

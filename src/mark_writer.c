@@ -4,10 +4,10 @@
  *		The background worker that alone writes the durable mark.
  *
  * See mark.c for what the mark is.  This process reads it, raises it,
- * publishes it, and closes it when the server stops, and does nothing else:
- * whatever other durable state there is, is the services' (services.c), which
- * may fail, wait or hang with no harm to this.  Of the lease it takes over
- * what is offered in shared memory.
+ * publishes it, and closes it when the server stops.  It does nothing else:
+ * the services (services.c) keep all other durable state, and may fail, wait
+ * or hang without harm to this process.  It takes over the lease that they
+ * offer in shared memory.
  *
  * It reads the mark at its start.  Where it could not connect, it tries again
  * when something is asked for, so that a home database that cannot be reached

@@ -3,13 +3,13 @@
  * open_draws.c
  *		The transactions that have drawn IDs and have not ended.
  *
- * Before a transaction takes its first ID, its process notes in its entry in
- * which time unit that is, and in which transaction, by the local number that
- * each process gives its transactions.  The note stays when the transaction has
- * ended: it counts for as long as that is the number of the process's current
- * transaction.  A process loses that number in the moment in which its
- * transaction leaves the array of running ones; so what is no longer noted is
- * seen as ended, committed or not, by each snapshot that is taken later.
+ * Before a transaction takes its first ID, its process notes in its entry the
+ * time unit and the transaction, by the local number that each process gives
+ * its transactions.  The note stays after the transaction has ended, but it
+ * counts only while the process's current transaction has that number.  A
+ * process loses the number at the moment when its transaction leaves the array
+ * of running ones.  So once a note does not count, each snapshot that is taken
+ * later sees the transaction as ended, committed or not.
  *
  * The note of a parallel worker counts for its leader's transaction, and
  * outlasts the worker.

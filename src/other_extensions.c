@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * other_extensions.c
- *		What to know of other extensions in the same database: pgEdge's, which
- *		has the name of this one, and Citus.
+ *		Other extensions in the same database: pgEdge's, which has the name of
+ *		this one, and Citus.
  *
- * pgEdge's extension has the library "snowflake" too, so installing one of
- * them takes the other away from the databases that have it.  There this says
- * what happened.  (The other way round, the install script says it.)
+ * pgEdge's extension has the library "snowflake" too.  So installing one of
+ * them takes the other away from the databases that have it, and the functions
+ * here say what happened.  (The other way round, the install script says it.)
  *
  * The rows of a table that Citus has are in shards: tables of other names, on
  * any of its servers.  The table itself is empty, and what is read from it

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * other_extensions.h
- *		What to know of other extensions: pgEdge's of the same name, and Citus.
+ *		Other extensions in the same database: pgEdge's of the same name, and
+ *		Citus.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * parse.c
- *		The SQL functions that read IDs: with this server's layout and epoch,
- *		or with those of another generator; that write IDs as short texts, and
- *		read such texts; and that say what layouts there are.
+ *		The SQL functions that read IDs, with this server's layout and epoch or
+ *		with those of another generator; that write IDs as short texts and read
+ *		them; and that list layouts.
  *
  * The codecs of the texts are in codec.c; here are the arguments and the
  * errors.  snowflake_encode() and snowflake_decode() depend on no setting, so

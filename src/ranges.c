@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * ranges.c
- *		The IDs of a period: arithmetic, the SQL functions for it, and what the
- *		planner is told about these (planner support).
+ *		The IDs of a period: arithmetic, the SQL functions for it, and their
+ *		planner support.
  *
- * "snowflake_in(id, period)" is not something an index, a partition or a
- * histogram knows.  So the planner is given in its place what they all know,
+ * No index, partition or histogram knows "snowflake_in(id, period)".  So the
+ * planner gets in its place what they all know,
  *
  * 	id >= first AND id < end		where the period is known,
  * 	id >= snowflake_first_id(period) AND id <= snowflake_last_id(period)

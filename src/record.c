@@ -3,14 +3,14 @@
  * record.c
  *		Layout, epoch and node number as recorded beside the durable mark.
  *
- * With another layout or epoch an ID may equal one that was issued.  So both
- * are in a table of the home database.  The mark writer writes it at first use
- * and when another layout is accepted, and reads it before it lets anything be
- * issued.  The node number is there, too, as a change of it is worth a line in
- * the log.  And the timeline: a server that was promoted, be it a standby, a
- * clone or a restored backup, draws with the number of the server that it
- * comes from, which may still do so.  Only the operator can know, so the log
- * and snowflake_check() say it until that is confirmed.
+ * With another layout or epoch an ID may equal one that was issued.  So a
+ * table of the home database holds both.  The mark writer writes it at first
+ * use and when another layout is accepted, and reads it before any ID is
+ * issued.  The table also has the node number, because a change of it is
+ * logged.  And it has the timeline: a server that was promoted, be it a
+ * standby, a clone or a restored backup, draws with the number of the server
+ * that it comes from, which may still draw as well.  Only the operator can
+ * know, so the log and snowflake_check() say so until the number is confirmed.
  *
  * That the mark is in this database has to be seen from another one, if
  * "snowflake.database" is changed.  Databases share one catalog that a

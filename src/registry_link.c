@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * registry_link.c
- *		A connection to the registry, over which one thing at a time is asked.
+ *		A connection to the registry, for one request at a time.
  *
- * The registry is the database that snowflake.registry says.  What is asked
- * there, when, and what the answer means is up to the link's client.
+ * The registry is the database that snowflake.registry names.  The link's
+ * client decides what to ask and when, and what the answer means.
  *
  * All is asynchronous: registry_link_serve() does what can be done without
  * waiting, so that a registry that hangs keeps the services from nothing else.

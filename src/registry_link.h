@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * registry_link.h
- *		A connection to the registry, over which one thing at a time is asked.
+ *		A connection to the registry, for one request at a time.
  *
  * For the services.  Nothing here waits for the registry.
  *

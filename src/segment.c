@@ -3,9 +3,10 @@
  * segment.c
  *		Numbers of a tag, out of two buffers in shared memory.
  *
- * The registry (or, where none is set, the home database) hands out segments:
- * spans of numbers, each to one server and once only.  The services fetch them
- * (segment_fetch.c); here they are given out, one by one, by any backend.
+ * The registry hands out segments: spans of numbers, each to one server and
+ * once only.  Without a registry the home database does.  The services fetch
+ * the segments (segment_fetch.c); here any backend takes numbers from them,
+ * one by one.
  *
  * A tag has two buffers.  One is in use: its generation and how many of its
  * numbers are gone are in one word, and taking a number is

@@ -3,10 +3,10 @@
  * segment_fetch.c
  *		Which segments the services fetch, and what they do with the answers.
  *
- * There is one request under way at a time: for segments of tags, or what a
- * session asks for (to create, alter or drop a tag).  This file chooses it and
- * puts the answer into shared memory.  Where snowflake.registry is set, it is
- * sent to the registry, else to the home database, by segment_send.c.
+ * One request is under way at a time: for segments of tags, or for a session
+ * that creates, alters or drops a tag.  This file chooses the request and puts
+ * the answer into shared memory.  segment_send.c sends it to the registry, or
+ * to the home database if snowflake.registry is not set.
  *
  * One request can be for many tags.  A tag that is new to the registry
  * may have characters that the registry cannot store; then the whole request

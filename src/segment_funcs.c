@@ -4,8 +4,8 @@
  *		The SQL functions of segments: draw numbers; create, alter and drop
  *		tags.
  *
- * Numbers are taken in segment.c.  Only the services talk to the registry, so
- * a session asks them to create, alter or drop a tag; one session at a time.
+ * segment.c takes the numbers.  Only the services talk to the registry, so a
+ * session asks them to create, alter or drop a tag; one session at a time.
  * What they have done is committed in the registry, whatever becomes of the
  * session's transaction.
  *

@@ -3,9 +3,9 @@
  * segment_request.c
  *		What the registry is asked about segments, and what it answers.
  *
- * Statements with their parameters as text, and the rows that come back.  The
- * home database has the same functions, so it is asked the same and gives the
- * same answers, as a result of SPI.
+ * A request is a statement with its parameters as text, an answer is rows.
+ * The home database has the same functions, so it gets the same requests and
+ * gives the same answers, as a result of SPI.
  *
  * Pure functions of their arguments: segment_fetch.c knows which request is
  * under way.

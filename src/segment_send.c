@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * segment_send.c
- *		Asks for segments: the registry, or the home database.
+ *		Sends requests for segments to the registry, or to the home database.
  *
- * Where snowflake.registry is set, that is asked.  The connection is another
- * one than that of the lease, so that a tag that somebody has locked in the
+ * If snowflake.registry is set, the services ask the registry, over another
+ * connection than the lease's.  So a tag that somebody has locked in the
  * registry does not hold up the lease of the node number.
  *
  * Else the home database is asked, in a transaction of the services.  It gets

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * segment_send.h
- *		Asks for segments: the registry, or the home database.
+ *		Sends requests for segments to the registry, or to the home database.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * services.c
- *		The background worker that serves what is not the mark: backfilling,
- *		segments, the lease, keeping records, and a look at what was reloaded.
+ *		The background worker for everything but the mark: backfilling,
+ *		segments, the lease, keeping records, and a check of reloaded settings.
  *
- * None of it can keep the mark writer from its work, and so no session from
- * drawing IDs; with a leased number, for as long as the lease holds.
+ * Nothing here can keep the mark writer from its work, nor sessions from
+ * drawing IDs; with a leased number, while the lease holds.
  *
  * It sleeps without a timeout where nothing is asked of it and no registry is
  * used.

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * settings.c
- *		Define the settings, check each value when it is set, and look whether
- *		the server will start with those that its files have now.
+ *		Define the settings, check each value when it is set, and check whether
+ *		the server could start with the values in its files.
  *
  * layout, epoch and node_id decide what an ID means, so they are fixed when
- * the server starts.  Where the library is not preloaded, nothing is
- * generated and they only serve the reading functions; the server then lets
- * us define nothing stricter than a setting of the configuration file, so
- * that a reload changes them in a running session.
+ * the server starts.  If the library is not preloaded, it draws nothing, and
+ * they only serve the functions that read IDs.  The server then lets us define
+ * nothing stricter than a setting of the configuration file, so a reload
+ * changes them in a running session.
  *
  * The server starts with a WARNING and the default when a custom setting is
  * wrong.  IDs made with an unintended layout, epoch or node could be IDs of

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.c
- *		Make the shared memory, and say what to do where there is none because
- *		the library is not preloaded.
+ *		Make the shared memory, and say what to do if there is none because the
+ *		library is not preloaded.
  *
- * What is in it and how it is locked is said in shmem.h.  Here are its size
- * and the pointers; each module gives its own part the first values.
+ * shmem.h says what is in it and how it is locked.  This file has its size and
+ * the pointers; each module sets the first values of its own part.
  *
  * That the library is not preloaded is the first thing that a new user meets.
  * So the error names all that is missing: the value as it is, and the lines

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *		What a person sees of the generator: the functions under the views.
+ *		What people see of the generator: the functions under the views.
  *
- * Readers of shared memory only, but for the reset.  The sum of all IDs drawn
- * is exact at any time.  Those of the slots may miss what a backend is moving
- * from its own count to the slot's at this moment; at rest they are exact.
+ * They only read shared memory, except for the reset.  The sum of all IDs
+ * drawn is exact at any time.  The counts of slots may miss IDs that a backend
+ * is moving from its own count to the slot's at this moment; at rest they are
+ * exact.
  *
  *-------------------------------------------------------------------------
  */

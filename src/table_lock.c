@@ -4,11 +4,12 @@
  *		The SQL function snowflake_catalog.lock_table(), for functions in
  *		PL/pgSQL that change tables of their caller.
  *
- * LOCK TABLE goes by a name, which may be another table's by then, and asks
- * for other rights than those of the owner, which DDL asks for.  This goes by
- * the OID, and lets the owner alone: a session that waits for a lock makes
- * later ones wait, and only the owner may cause that.  It is not SECURITY
- * DEFINER, and gives nobody a lock that DDL of the caller's would not take.
+ * LOCK TABLE goes by a name, which may belong to another table by then, and
+ * asks for other rights than DDL, which asks for those of the owner.  This
+ * function goes by the OID, and lets only the owner lock: a session that waits
+ * for a lock makes later ones wait, and only the owner may cause that.  It is
+ * not SECURITY DEFINER, and gives nobody a lock that the caller's own DDL
+ * would not take.
  *
  * Locking: takes the lock that it is asked for, until the end of the
  * transaction or subtransaction.

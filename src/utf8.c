@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * utf8.c
- *		Texts that processes share: in UTF-8, as each database has an encoding;
- *		and what the caller may see of them.
+ *		Texts that processes share, in UTF-8 because each database has an
+ *		encoding, and how much of them the caller may see.
  *
- * What comes from the registry is in UTF-8, see registry_link.c.  What the
- * worker fails with is in the encoding of its database: an error is noted
- * where nothing can be looked up to convert it.
+ * Texts from the registry are in UTF-8, see registry_link.c.  An error of the
+ * worker is in the encoding of its database: it is noted at a point where
+ * nothing can be looked up to convert it.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * utf8.h
- *		Texts that processes share: in UTF-8, as each database has an encoding;
- *		and what the caller may see of them.
+ *		Texts that processes share, in UTF-8 because each database has an
+ *		encoding, and how much of them the caller may see.
  *
  *-------------------------------------------------------------------------
  */

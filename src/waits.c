@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * waits.c
- *		What a session that wants an ID waits for: seen, counted, bounded.
+ *		The waits of a session that wants an ID: shown, counted and bounded.
  *
- * The sleeps are elsewhere; here is what they have in common.
+ * The sleeps are in other files; this one has what they share.
  *
  * Locking: none.  Counters are atomic, see shmem.h.
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * waits.h
- *		What a session that wants an ID waits for: seen, counted, bounded.
+ *		The waits of a session that wants an ID: shown, counted and bounded.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * worker.c
- *		What the two background workers have in common.
+ *		What the two background workers share.
  *
- * A worker sleeps until something is asked of it, without a timeout where
- * nothing is, so an idle server does not wake up.  What fails is noted in
- * shared memory for sessions that wait.  It is done again when a session that
- * still needs it asks again, so nothing is done for sessions that gave up.
+ * A worker sleeps until somebody asks for something, without a timeout if
+ * nothing is due, so an idle server does not wake up.  It notes an error in
+ * shared memory for the sessions that wait.  It tries again when a session
+ * that still needs the result asks again, so it does nothing for sessions that
+ * gave up.
  *
  * A worker that cannot connect to the home database ends, as PostgreSQL does
  * not let it try again, and is started again by the postmaster.  That it has

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * worker.h
- *		What the two background workers have in common.
+ *		What the two background workers share.
  *
- * There is the mark writer (mark_writer.c), shared->mark_writer, and the
- * services (services.c), shared->services.
+ * The workers are the mark writer (mark_writer.c, shared->mark_writer) and the
+ * services (services.c, shared->services).
  *
  *-------------------------------------------------------------------------
  */

@@ -142,6 +142,8 @@ shared_preload_libraries = 'snowflake'
 snowflake.node_id = 1
 timezone = 'UTC'
 fsync = off
+# for a busy machine
+snowflake.max_wait = '1min'
 CONF
 $node->start;
 
