@@ -161,7 +161,7 @@ is($node->safe_psql('postgres', 'SELECT node IS NULL FROM pg_stat_snowflake'), '
 my $error = error_of('SELECT snowflake_nextval()');
 like($error, qr/ERROR:  55000: "snowflake.node_id" is not set/, 'no node number, no IDs');
 like($error, qr/DETAIL:.*\nHINT:  Set "snowflake.node_id" to a number from 0 to 31/, 'with a hint');
-is(check('node_id'), 'error|"snowflake.node_id" is not set. Set "snowflake.node_id" to a number from 0 to 31 that no other server has, and restart the server. Or let it lease one, with "snowflake.registry".',
+is(check('node_id'), 'error|"snowflake.node_id" is not set. Set "snowflake.node_id" to a number from 0 to 31 that no other server has, and restart the server. To lease a number instead, set "snowflake.registry".',
 	'snowflake_check() says so too');
 like(error_of('SELECT snowflake_nextval(10)'), qr/55000/, 'nor many');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM snowflake_nextval(0)'), '0', 'none is none');
@@ -386,7 +386,7 @@ foreach my $same ($twitter, "snowflake.layout = 'twitter'")
 		my ($ret, $stdout, $stderr) = $node->psql('postgres',
 			"INSERT INTO snowflake_catalog.dumped_mark VALUES ('2020-01-02+00', '$dumped', '2010-11-04 01:42:54.657+00')");
 		is($ret, 0, "restores a mark of the layout $dumped");
-		is($stderr =~ /WARNING:  the IDs of this dump are of another layout or epoch/ ? 1 : 0,
+		is($stderr =~ /WARNING:  the durable mark of this dump is not restored/ ? 1 : 0,
 			$dumped =~ /^(leaf|nobody)$/ ? 1 : 0, 'and warns if it is another');
 	}
 }
@@ -522,7 +522,7 @@ foreach my $view ('pg_stat_snowflake', 'pg_stat_snowflake_slots')
 like(error_of('SELECT snowflake_currval()'), qr/ERROR:  55000: snowflake_currval is not yet defined/, 'currval');
 is($node->safe_psql('other', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status = 'error')),
 	'preload, worker, mark', 'snowflake_check()');
-like(check('preload'), qr/not loaded via "shared_preload_libraries": IDs can be read, not drawn\. "shared_preload_libraries" is empty\. Write shared_preload_libraries = 'snowflake' into/, 'says what is missing');
+like(check('preload'), qr/not loaded via "shared_preload_libraries": IDs can be read, but not drawn\. "shared_preload_libraries" is empty\. Write shared_preload_libraries = 'snowflake' into/, 'says what is missing');
 is($node->safe_psql('other', 'SELECT node, worker, sequence FROM snowflake_parse(152075078181383514)'),
 	'24|14|3418', 'reading works');
 is($node->safe_psql('other', "SELECT id_range_for('2021-02-23+00', '2021-02-24+00')"),

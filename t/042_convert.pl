@@ -572,7 +572,7 @@ $node->stop;
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
 start_node($node);
 is(rows($node, "'empty', 'id'", 'error'),
-	qq(snowflake is not loaded via "shared_preload_libraries", so no ID could be drawn\nHint: Write shared_preload_libraries = 'snowflake' and snowflake.node_id = 1 into postgresql.conf, with a number from 0 to 31 that no other server has, and restart the server.\n"snowflake.node_id" is not set, so no ID could be drawn\nHint: Set "snowflake.node_id" to a number from 0 to 31 that no other server has, and restart the server. Or let it lease one, with "snowflake.registry".),
+	qq(snowflake is not loaded via "shared_preload_libraries", so no ID could be drawn\nHint: Write shared_preload_libraries = 'snowflake' and snowflake.node_id = 1 into postgresql.conf, with a number from 0 to 31 that no other server has, and restart the server.\n"snowflake.node_id" is not set, so no ID could be drawn\nHint: Set "snowflake.node_id" to a number from 0 to 31 that no other server has, and restart the server. To lease a number instead, set "snowflake.registry".),
 	'not preloaded, and no number: both at once');
 is($node->safe_psql('postgres', "SELECT FROM snowflake_convert('layouts', 'id', false, 'bigserial'); SELECT count(*) FROM snowflake_convert('layouts', 'id', target => 'bigserial') WHERE kind = 'error'"),
 	'0', 'the way back needs neither');
