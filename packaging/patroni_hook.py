@@ -90,7 +90,7 @@ def doubt(options):
     if ahead:
         return f"{', '.join(ahead)} had received more than this member had replayed"
     if len(silent) > 1:
-        return f"{', '.join(silent)} did not answer as standbys that stream, and only one may be missing"
+        return f"{', '.join(silent)} did not answer as streaming standbys, and only one may be missing"
     return None
 
 
@@ -133,7 +133,7 @@ def rest_api(options):
         rest, ctl = config["restapi"], config.get("ctl") or {}
         address = rest.get("connect_address") or rest["listen"]
     except Exception as error:
-        raise ValueError(f"{name} does not tell its address: {error!r}") from error
+        raise ValueError(f"{name} does not have its address: {error!r}") from error
     if ctl.get("certfile"):  # Patroni may ask for one
         tls.load_cert_chain(ctl["certfile"], ctl.get("keyfile"), ctl.get("keyfile_password"))
     return ("https://" if rest.get("certfile") else "http://") + address, tls
@@ -177,7 +177,7 @@ class Note:
                 json.dump(dict(what, at=time.time()), file)
             return True
         except (OSError, TypeError) as error:
-            say(f"cannot remember anything: {error}")
+            say(f"could not write its notes: {error}")
             return False
 
 
@@ -188,10 +188,10 @@ def pre_promote(options):
     wrong = ask(options.dbname, IS_HERE, 5) and ask(options.dbname, WOULD_FAIL, 10) or []
 
     for row in wrong:
-        say(f"promoted, this server could draw no ID: {row}")
+        say(f"after a promotion this server could draw no ID: {row}")
     mode = "unknown" if config is None else config.get("synchronous_mode")
     if wrong and not is_on(mode) and mode not in ("unknown", "quorum") and not refused and note.leave(refused=True):
-        say("it is not promoted now")
+        say("this promotion is refused")
         return 1
     if options.registry:
         note.leave(**look_at_registry(options, config))
@@ -205,7 +205,7 @@ def on_role_change(options):
     elif wait_for(["f"], lambda: ask(options.registry, "SELECT pg_is_in_recovery()", 5), 60) != ["f"]:
         why = "its database does not answer as a primary"
     elif ask(options.registry, PARENT, 5) != [note["open_on"]]:
-        why = f"it was open on timeline {note['open_on']}, which this one does not come from"
+        why = f"it was open on timeline {note['open_on']}, which is not the parent of the present one"
     elif not ask(options.registry, "SELECT snowflake_open_registry()", 60):
         why = "it could not be opened"
     else:
@@ -216,8 +216,8 @@ def on_role_change(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--api", help="Patroni's REST API on this member, if its file does not have the address, "
-                        "such as http://10.0.0.1:8008")
+    parser.add_argument("--api", help="Patroni's REST API on this member, if its file does not have the address; "
+                        "for example http://10.0.0.1:8008")
     parser.add_argument("--dbname", default="dbname=postgres", help="the home database, as psql connects to it")
     parser.add_argument("--registry", help="the registry's database, if this cluster has one")
     parser.add_argument("--others", type=lambda hosts: hosts.split(","), default=[], help="the hosts of all other members")

@@ -69,7 +69,7 @@ find_demo() {
 	if [ -L "$demo" ]; then
 		work=$(readlink "$demo")
 		[[ $work == */snowflake.?????? ]] ||
-			die "$demo is a link to $work, which is none of this script's making"
+			die "$demo is a link to $work, which this script did not make"
 	elif [ -e "$demo" ]; then
 		work=$demo
 	fi
@@ -240,8 +240,8 @@ SQL
 heading "A crash"
 last=$(value 'SELECT snowflake_nextval()')
 say "The server stops as in a crash, and starts again.  The next ID is above the"
-say "last one, $last, whatever the clock says: the server has"
-say "written down a time that all IDs before the crash lie below."
+say "last one, $last, even if the clock was set back: the server"
+say "has stored a time that is later than all IDs before the crash."
 say
 (as_user "$bin/pg_ctl" -D "$work/data" -l "$work/server.log" -w -m immediate restart >/dev/null 8>&- 9<&-)
 show <<-SQL

@@ -243,7 +243,7 @@ TRUNCATE t;
 --
 BEGIN;
 UPDATE pg_extension SET extversion = '0.9' WHERE extname = 'snowflake';
-SELECT status, regexp_replace(detail, 'library of version [\d.]+\. ', 'library of version ... ') AS detail
+SELECT status, regexp_replace(detail, 'loaded version [\d.]+ ', 'loaded version ... ') AS detail
 FROM snowflake_check() WHERE "check" = 'extension';
 ROLLBACK;
 

@@ -231,7 +231,7 @@ report_exhausted(uint64 unit)
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("no snowflake ID is left to backfill the time unit that begins at %s",
 					clock_show(clock_unit_or_end(unit))),
-			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. After a restart of the server all units of a stretch of %d count as used as the fullest of them.",
+			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. After a restart the server takes all units of a stretch of %d to be as full as the fullest of them.",
 					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1,
 					   1 << STRETCH_BITS),
 			 errhint("Give the row a time nearby.")));
@@ -302,15 +302,15 @@ backfill_draw(uint64 unit)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot backfill snowflake IDs with a node number from a registry"),
-					 errdetail("Another server may have had the number at that time, and have backfilled with it."),
-					 errhint("Put IDs together with snowflake_id(), or backfill on a server whose \"snowflake.node_id\" no other server has or can lease.")));
+					 errdetail("Another server may have had this number at that time, and may have backfilled with it."),
+					 errhint("Build the IDs with snowflake_id(), or backfill on a server with a \"snowflake.node_id\" that no other server has or can lease.")));
 		if (settings_backfill_worker() == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot backfill snowflake IDs with this layout"),
-					 errdetail("The layout \"%s\" has no worker number to tell them from IDs that were drawn at that time.",
+					 errdetail("The layout \"%s\" has no worker field, which would tell backfilled IDs from drawn ones.",
 							   snowflake_layout_text),
-					 errhint("Use a layout with a worker field, or put IDs together with snowflake_id().")));
+					 errhint("Build the IDs with snowflake_id().")));
 		attach();
 	}
 	while (!lease_is_valid())
@@ -375,7 +375,7 @@ backfill_advance(uint64 number)
 	PG_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
 	{
 		while (!is_advanced(number))
-			worker_await(&shared->services, since, "the sequence numbers to backfill with could not be advanced");
+			worker_await(&shared->services, since, "could not reserve the sequence numbers to backfill with");
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
 	take_back_advance(0, mine);
@@ -417,8 +417,8 @@ write_used(int64 stretch, uint64 used)
 	if (read_used(stretch) < used)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"" TABLE "\" has not kept what was written to it"),
-				 errhint("Drop the triggers and rules on it that are not of extension \"" HOME_EXTENSION "\".")));
+				 errmsg("table \"" TABLE "\" did not keep the number that was written to it"),
+				 errhint("Drop its triggers and rules that do not belong to extension \"" HOME_EXTENSION "\".")));
 	if (home_run("SELECT FROM pg_db_role_setting, unnest(setconfig) c"
 				 " WHERE setdatabase = %u AND setrole = 0"
 				 " AND substring(c, '^snowflake[.]backfilled=([0-9]{1,18})$')::bigint >= " UINT64_FORMAT,

@@ -65,7 +65,7 @@ static void
 check_preload(CheckState *state)
 {
 	if (shared == NULL)
-		check_say(state, "error", "snowflake is not loaded via \"shared_preload_libraries\": IDs can be read, not drawn. %s %s",
+		check_say(state, "error", "snowflake is not loaded via \"shared_preload_libraries\": IDs can be read, but not drawn. %s %s",
 				  preload_detail(), preload_hint());
 	else
 		check_row(state, "ok", "snowflake is loaded via \"shared_preload_libraries\".");
@@ -91,7 +91,7 @@ check_settings(CheckState *state)
 				  wrong->hint);
 	}
 	if (state->nrows == 0)
-		check_row(state, "ok", "The server will start with what its configuration files have now.");
+		check_row(state, "ok", "The server will start with its present configuration files.");
 }
 
 static void
@@ -120,7 +120,7 @@ check_node_id(CheckState *state)
 				  text_shown(psprintf("The registry warns of node number %d: %s", lease_node(), warning)),
 				  LEASE_WARNING_HINT);
 	if (before != 0)
-		check_say(state, "warning", "This server was promoted, and goes on with the IDs of the server that it comes from. %s %s",
+		check_say(state, "warning", "This server was promoted, and continues the IDs of the server that it was copied from. %s %s",
 				  record_promoted_detail(before), RECORD_PROMOTED_HINT);
 	else if (max == 0)
 		check_row(state, "ok", "The layout has no node field, so there is no number to set.");
@@ -133,7 +133,7 @@ check_node_id(CheckState *state)
 	else if (RecoveryInProgress() &&
 			 (primary = check_standby_node()) != NULL &&
 			 strcmp(primary, psprintf("%d", snowflake_node_id)) != 0)
-		check_say(state, "warning", "This standby is node %d, and its primary has drawn IDs as node %s. Promoted, it would draw as node %d, which is safe only if no other server is node %d. If it is to go on as its primary, set \"snowflake.node_id\" to %s and restart the server.",
+		check_say(state, "warning", "This standby is node %d, and its primary has drawn IDs as node %s. After a promotion it would draw as node %d. This is safe only if no other server is node %d. To give it the number of its primary, set \"snowflake.node_id\" to %s and restart the server.",
 				  snowflake_node_id, primary, snowflake_node_id, snowflake_node_id, primary);
 	else if (warning[0] == '\0')
 		check_say(state, "ok", "This server is node %d, of 0 to " UINT64_FORMAT ".",
@@ -148,7 +148,7 @@ check_free_numbers(CheckState *state)
 	uint64		total = snowflake_layout.max[FIELD_NODE] + 1;
 
 	if (free_numbers != (uint32) -1 && (free_numbers < 2 || free_numbers <= total / 10))
-		check_say(state, "warning", "%u of the " UINT64_FORMAT " node numbers of the layout are free. A server that is promoted, cloned or restored needs another number than before. Look into the view snowflake_nodes of the registry, and stop servers that need no number, or choose a layout with more bits for the node.",
+		check_say(state, "warning", "%u of the " UINT64_FORMAT " node numbers of the layout are free. A server that is promoted, cloned or restored takes another number. Look into the view snowflake_nodes in the registry, and stop servers that are not needed.",
 				  free_numbers, total);
 }
 
@@ -245,7 +245,7 @@ check_steps(CheckState *state)
 
 	if (back == 0 && forward == 0)
 	{
-		check_say(state, "ok", "The server's clock was not seen to be set since %s.", since);
+		check_say(state, "ok", "No step of the server's clock has been seen since %s.", since);
 		return;
 	}
 	detail = psprintf("Since %s the server's clock was %s%s%s.", since,
@@ -253,7 +253,7 @@ check_steps(CheckState *state)
 					  back > 0 && forward > 0 ? ", and " : "",
 					  steps(forward, "set forward", pg_atomic_read_u64(&shared->stats.jump_max_us)));
 	if (back > 0)
-		check_say(state, "warning", "%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To forget it, call pg_stat_snowflake_reset().",
+		check_say(state, "warning", "%s Let a time server slew the clock instead, or set \"snowflake.clock\" to \"monotonic\". To clear this warning, call pg_stat_snowflake_reset().",
 				  detail);
 	else
 		check_row(state, "ok", detail);
@@ -275,7 +275,7 @@ check_drift(CheckState *state)
 
 	if (RecoveryInProgress())
 	{
-		check_row(state, "ok", "This is a standby, which draws no IDs. What it would draw after a promotion is said by the checks \"clock\" and \"mark\".");
+		check_row(state, "ok", "This is a standby, which draws no IDs. The checks \"clock\" and \"mark\" say what it would draw after a promotion.");
 		return;
 	}
 	if (state->earliest != 0 && clock_timestamp_of_unit(state->earliest, &earliest))
@@ -285,7 +285,7 @@ check_drift(CheckState *state)
 	}
 
 	if (behind_us > MAX_DRIFT_US / 2)
-		detail = psprintf("IDs were issued, or may have been before the start, up to %s, which is " INT64_FORMAT " ms ahead of the %s; \"snowflake.max_drift\" allows %d ms.",
+		detail = psprintf("IDs may have been issued with times up to %s, which is " INT64_FORMAT " ms ahead of the %s; \"snowflake.max_drift\" allows %d ms.",
 						  clock_show(earliest), check_in_ms(behind_us), clock_name(),
 						  snowflake_max_drift);
 	else
@@ -297,12 +297,12 @@ check_drift(CheckState *state)
 	if (behind_us > MAX_DRIFT_US)
 		check_say(state, "error", "%s %s", detail, mark_behind_hint());
 	else if (behind_us > MAX_DRIFT_US / 2)
-		check_say(state, "warning", "%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or choose a layout with more sequence or worker bits before the first ID is drawn.",
+		check_say(state, "warning", "%s The clock was set back, or IDs are drawn faster than the layout allows. Set the clock, or draw fewer IDs at a time.",
 				  detail);
 	else if (drift_us > MAX_DRIFT_US / 2)
-		check_say(state, "warning", "%s The clock was set back, which IDs do not follow before the next start of the server. If the clock is right, restart the server%s.",
+		check_say(state, "warning", "%s The clock was set back, and IDs follow it only after a restart. If the clock is right, restart the server%s.",
 				  detail, drift_us <= MAX_DRIFT_US ? "" :
-				  psprintf(" when it can be without IDs for " INT64_FORMAT " ms, until the clock, plus \"snowflake.max_drift\", has come to the last one",
+				  psprintf(" at a time when it can do without IDs for " INT64_FORMAT " ms",
 						   check_in_ms(drift_us - MAX_DRIFT_US)));
 	else
 		check_row(state, "ok", clock_can_step() && drift_us <= 0 ?
@@ -328,7 +328,7 @@ check_time_sync(CheckState *state)
 			check_say(state, "warning", "A leap second comes at the end of the day, in UTC: the clock goes back by a second, and \"snowflake.max_drift\" allows %d ms. Set it to 1s, or let the time server smear the leap second.",
 					  snowflake_max_drift);
 		else
-			check_row(state, "ok", "The kernel says that the clock is synchronised. A leap second comes at the end of the day, in UTC, which IDs do not wait for.");
+			check_row(state, "ok", "The kernel says that the clock is synchronised. A leap second comes at the end of the day, in UTC. IDs do not wait for it.");
 	}
 	else
 		check_row(state, "ok", "The kernel says that the clock is synchronised.");
@@ -345,7 +345,7 @@ check_one_worker(CheckState *state, Worker *worker, const char *name)
 	char	   *hint;
 
 	if (pg_atomic_read_u32(&worker->proc) == (uint32) -1)
-		check_say(state, "error", "The background worker \"%s\" is not running. It is started again a second after it has ended. If it is not, see the server's log.",
+		check_say(state, "error", "The background worker \"%s\" is not running. The server starts it again a second after it has ended. If it does not, see the server's log.",
 				  name);
 	else if (worker_describe(worker, &detail, &hint) == WORKER_HANGS)
 		check_say(state, "warning", "%s %s", detail, hint);
@@ -448,11 +448,11 @@ check_slots(CheckState *state)
 
 	if (snowflake_layout.bits[FIELD_WORKER] == 0)
 	{
-		check_row(state, "ok", "The layout has no worker field, so that all backends share one slot.");
+		check_row(state, "ok", "The layout has no worker field, so all backends share one slot.");
 		return;
 	}
 	if (MaxConnections > (int64) nslots * BACKENDS_PER_SLOT)
-		check_say(state, "warning", "%s So more than %d backends may share a slot, which slows them down when they draw IDs at once. Set \"max_connections\" lower, on a primary before its standbys, and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.",
+		check_say(state, "warning", "%s More than %d backends may share a slot, and slow each other down when they draw at once. Set \"max_connections\" lower, on a primary before its standbys, and use a connection pooler.",
 				  detail, BACKENDS_PER_SLOT);
 	else
 		check_row(state, "ok",
@@ -529,12 +529,12 @@ check_segments(CheckState *state)
 	strlcpy(error, segments->error, sizeof(error));
 	LWLockRelease(segments->lock);
 	if (snowflake_registry[0] != '\0' && !segment_is_valid())
-		check_say(state, "error", "Sessions cannot draw numbers, as the registry has not answered for \"snowflake.lease_ttl\", or its longest lease. %s",
+		check_say(state, "error", "Sessions cannot draw numbers: the registry has not answered for longer than \"snowflake.lease_ttl\", or than its own maximum. %s",
 				  text_shown(utf8_to_server(error)));
 	else if (error[0] != '\0')
 		check_row(state, "warning", text_shown(utf8_to_server(error)));
 	if (segment_is_apart())
-		check_row(state, "warning", "This database shares rows with other servers, by Citus or a subscription, and \"snowflake.registry\" is not set: tags of the same name on other servers give out the same numbers. Set it on all of them, and create the tags there, with a start above the numbers in use.");
+		check_row(state, "warning", "This database shares rows with other servers, by Citus or a subscription, and \"snowflake.registry\" is not set. Tags of the same name on other servers give out the same numbers. Set \"snowflake.registry\" on all servers, and create the tags again, with a start above the numbers in use.");
 	if (is_nearly_all(ntags, shared->nsegments))
 		check_say(state, "warning", "Tags in use: %d. \"snowflake.max_segment_tags\" allows %d.",
 				  ntags, shared->nsegments);

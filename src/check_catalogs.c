@@ -40,10 +40,10 @@ check_own_extension(CheckState *state)
 	{
 		version = check_value(0, 1);
 		if (strcmp(version, SNOWFLAKE_VERSION) != 0)
-			check_say(state, "warning", "The extension is of version %s in this database, and the server's library of version " SNOWFLAKE_VERSION ". If the library is newer, run ALTER EXTENSION snowflake UPDATE. If it is older, install the newer one and restart the server.",
+			check_say(state, "warning", "This database has version %s of the extension, and the server has loaded version " SNOWFLAKE_VERSION " of its library. If the library is newer, run ALTER EXTENSION snowflake UPDATE. If it is older, install the newer one and restart the server.",
 					  version);
 		else
-			check_row(state, "ok", "The extension is of version " SNOWFLAKE_VERSION " in this database, as is the server's library.");
+			check_row(state, "ok", "The extension in this database and the server's library have version " SNOWFLAKE_VERSION ".");
 	}
 
 	/* two names for the same: who has only one of them was forgotten */
@@ -55,7 +55,7 @@ check_own_extension(CheckState *state)
 						 state->schema));
 	roles = check_value(0, 1);
 	if (roles != NULL)
-		check_say(state, "warning", "Only one of snowflake_nextval() and snowflake_next(), which draw the same IDs, may be executed by: %s. GRANT or REVOKE both.",
+		check_say(state, "warning", "These roles may call only one of snowflake_nextval() and snowflake_next(), which draw the same IDs: %s. GRANT or REVOKE both.",
 				  roles);
 	check_end(nestlevel);
 }
@@ -87,7 +87,7 @@ check_layout(CheckState *state)
 	char	   *database = has_pointer ? check_value(0, 1) : NULL;
 
 	if (is_own && !is_home)
-		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set that to \"%s\" and restart the server. Or move the mark, as docs/operations.md says under \"Move the mark\".",
+		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set \"snowflake.database\" to \"%s\" and restart the server. Or move the mark, as docs/operations.md says under \"Move the mark\".",
 				  database, snowflake_database, database);
 	else if (is_own)
 	{
@@ -110,11 +110,11 @@ check_layout(CheckState *state)
 					  configured, database);
 	}
 	else if (to_record & RECORD_FAILED)
-		check_row(state, "warning", "Layout and epoch could not be recorded for other databases to see where the durable mark is. The server's log says why. Mend the cause; the background worker tries again every 10 seconds.");
+		check_row(state, "warning", "The server could not record for other databases where the durable mark is. The server's log says why. Mend the cause; the background worker tries again every 10 seconds.");
 	else if (to_record != 0)
-		check_row(state, "ok", "Layout and epoch are being recorded for other databases to see where the durable mark is.");
+		check_row(state, "ok", "The server is about to record for other databases where the durable mark is.");
 	else if (is_open)
-		check_say(state, "warning", "It is not recorded for other databases to see where the durable mark is, as \"snowflake.recorded\" was removed; a restart of the server brings it back. Run ALTER DATABASE %s SET snowflake.recorded = %s.",
+		check_say(state, "warning", "Somebody has removed \"snowflake.recorded\", which shows other databases where the durable mark is. Restart the server, or run ALTER DATABASE %s SET snowflake.recorded = %s.",
 				  quote_identifier(snowflake_database),
 				  quote_literal_cstr(record_pointer_text()));
 	else
@@ -154,10 +154,10 @@ check_guards(CheckState *state, const char *segments)
 		char	   *table = check_value(i, 1);
 
 		if (check_value_bool(i, 2))
-			check_say(state, "error", "The triggers of table %s are not as they were created, so that a subscription can change what this server keeps in it, and IDs come twice. Run ALTER TABLE %s ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate.",
+			check_say(state, "error", "The triggers of table %s were changed. A subscription can now change the state that this server keeps in it, and IDs can come twice. Run ALTER TABLE %s ENABLE REPLICA TRIGGER discard_replicated, ENABLE ALWAYS TRIGGER refuse_truncate.",
 					  table, table);
 		else
-			check_say(state, "warning", "A subscription can change table %s until the background worker has given it triggers, which it does before it next takes a segment.",
+			check_say(state, "warning", "A subscription can change table %s until the background worker creates triggers on it. It does so before it next takes a segment.",
 					  table);
 	}
 }
@@ -185,23 +185,23 @@ check_home(CheckState *state)
 
 	found = names(SUBSCRIPTIONS("S"), segments);
 	if (found != NULL)
-		check_say(state, "warning", "A subscription has the durable mark, the sequence " HOME_EXTENSION ".mark, and fails to synchronize it, with an error each time: %s. The mark is this server's alone. Let a database without other tables be the home database of the publisher, as docs/operations.md says under \"Move the mark\".",
+		check_say(state, "warning", "A subscription includes the durable mark, the sequence " HOME_EXTENSION ".mark, and fails each time it synchronizes it: %s. Each server keeps a mark of its own. Move the mark of the publisher to a database without other tables, as docs/operations.md says under \"Move the mark\".",
 				  found);
 	if (state->nrows > 0)
 		return;
 
 	found = names(SUBSCRIPTIONS("r"), segments);
 	if (found != NULL)
-		check_say(state, "ok", "A subscription has tables that this server keeps its state in, and what it brings for them is discarded: %s.",
+		check_say(state, "ok", "A subscription includes tables in which this server keeps its state: %s. The server discards the changes that arrive for them.",
 				  found);
 	found = names(KEPT " SELECT string_agg(DISTINCT quote_ident(p.pubname), ', ')"
 				  " FROM pg_publication p, pg_get_publication_tables(p.pubname) g"
 				  " WHERE g.relid IN (SELECT oid FROM kept)", segments);
 	if (found != NULL)
-		check_say(state, "ok", "A publication has tables that this server keeps its state in: %s. Subscribers need these tables, too, and discard what comes.",
+		check_say(state, "ok", "A publication includes tables in which this server keeps its state: %s. Subscribers need these tables, too, and discard the changes that arrive.",
 				  found);
 	if (state->nrows == 0)
-		check_row(state, "ok", "No publication or subscription has what this server keeps in its home database.");
+		check_row(state, "ok", "No publication or subscription includes the state that this server keeps in its home database.");
 }
 
 void
@@ -270,7 +270,7 @@ check_other_extension(CheckState *state)
 						" WHERE n.nspname = 'snowflake' AND p.proname = 'nextval'"
 						" AND p.proargtypes[0] = 'regclass'::regtype AND p.pronargs = 1");
 	if (n > 0)
-		check_row(state, "warning", "This database has the function snowflake.nextval(regclass) of another extension, pgEdge's: IDs that it draws may equal those of snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
+		check_row(state, "warning", "This database has pgEdge's function snowflake.nextval(regclass). It may draw the same IDs as snowflake_nextval(). Let snowflake_convert() change the columns that call it, then run DROP FUNCTION snowflake.nextval(regclass).");
 
 	n = (int) check_query("SELECT d.datname, r.rolname FROM pg_db_role_setting s"
 						" LEFT JOIN pg_database d ON d.oid = s.setdatabase"

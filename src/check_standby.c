@@ -81,7 +81,7 @@ check_standby_node(void)
 
 /* Unless it has another number then, a leased one. */
 #define AND_THEN \
-	(settings_need_lease() ? "" : ", and then might repeat IDs that its primary drew last and that it has not received")
+	(settings_need_lease() ? "" : ", and might then repeat the last IDs of its primary, if it has not received them")
 
 void
 check_standby_clock(CheckState *state)
@@ -92,7 +92,7 @@ check_standby_clock(CheckState *state)
 
 	if (clock_behind_sender(state, &sent, &behind_us) &&
 		behind_us > check_mark_bound_us())
-		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind that of the server that sends WAL to this standby when that last sent something, at %s. Promoted, this server would draw no ID before its clock has caught up%s. Set the server's clock%s.",
+		check_say(state, "warning", "%s It was " INT64_FORMAT " ms behind the clock of the server that sends WAL, by its last message, at %s. After a promotion this server would draw no ID until its clock has caught up%s. Set the server's clock%s.",
 				  detail, check_in_ms(behind_us), clock_show(sent), AND_THEN,
 				  clock_can_step() ? "" : " and restart the server");
 	else
@@ -156,7 +156,7 @@ describe_mark(CheckState *state, StringInfo detail)
 
 	if (database == NULL || strcmp(database, snowflake_database) != 0)
 	{
-		appendStringInfo(detail, " Whether it could draw IDs after a promotion is not known here: run snowflake_check() in database \"%s\", which has the durable mark of its primary.",
+		appendStringInfo(detail, " To see whether it could draw IDs after a promotion, run snowflake_check() in database \"%s\", which has the durable mark.",
 						 snowflake_database);
 		return "unknown";
 	}
@@ -175,7 +175,7 @@ describe_mark(CheckState *state, StringInfo detail)
 					 ahead_us > 0 ? "ahead of" : "behind");
 	if (ahead_us <= check_mark_bound_us())
 		return "ok";
-	appendStringInfo(detail, " Promoted now, this server would draw no ID for " INT64_FORMAT " ms: until its clock, plus \"snowflake.max_drift\", has reached the mark%s. If the clock is wrong, set it%s.",
+	appendStringInfo(detail, " After a promotion this server would draw no ID for " INT64_FORMAT " ms, until its clock plus \"snowflake.max_drift\" has reached the mark%s. If the clock is wrong, set it%s.",
 					 check_in_ms(ahead_us - MAX_DRIFT_US), AND_THEN,
 					 clock_can_step() ? "" : " and restart the server");
 	return "warning";
@@ -202,11 +202,11 @@ describe_replay(StringInfo detail)
 					  " WHERE d > 0") > 0 &&
 		(check_value_bool(0, 2) || check_value(0, 4) != NULL))
 	{
-		appendStringInfo(detail, " WAL that it has received and not replayed: %s%s. A promotion replays it first, and the mark in it counts.",
+		appendStringInfo(detail, " It has received WAL and not replayed it yet: %s%s. A promotion replays it first, which may raise the mark.",
 						 check_value(0, 1), check_value(0, 4) ? check_value(0, 4) : "");
 		is_much = check_value_bool(0, 3);
 		if (is_much)
-			appendStringInfoString(detail, " It is more than \"max_wal_size\", so that this takes a while, in which no ID is drawn.");
+			appendStringInfoString(detail, " This WAL is larger than \"max_wal_size\". Until it is replayed, no ID is drawn.");
 	}
 	check_end(nestlevel);
 	return is_much;

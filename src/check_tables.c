@@ -442,7 +442,7 @@ judge(CheckState *state, Column *column)
 		uint64		time = layout_unpack(&snowflake_layout, above, FIELD_TIME);
 
 		findings->errors = lappend(findings->errors,
-								   psprintf("%s has an ID of this server that is not below the durable mark, so that the server may draw it again: " INT64_FORMAT ", of %s. Run SELECT %s(" INT64_FORMAT "%s).%s",
+								   psprintf("%s has an ID of this server that is not below the durable mark: " INT64_FORMAT ", of %s. The server may draw it again. Run SELECT %s(" INT64_FORMAT "%s).%s",
 											column->name, above, show_unit(time),
 											function_name(state, "snowflake_advance"), above,
 											clock_unit_or_end(time) > now + MARK_MAX_AHEAD_US ?
@@ -457,7 +457,7 @@ judge(CheckState *state, Column *column)
 											  function_name(state, "snowflake_parse")));
 	if (future >= 0)
 		findings->warnings = lappend(findings->warnings,
-									 psprintf("%s has IDs of the future, such as " INT64_FORMAT " of node " UINT64_FORMAT ", of %s; the %s shows %s. Set the clock of that server, or of this one. If \"snowflake.layout\" or \"snowflake.epoch\" had another value when the ID was drawn, its time is another one.",
+									 psprintf("%s has IDs of the future, such as " INT64_FORMAT " of node " UINT64_FORMAT ", of %s; the %s shows %s. Set the clock of that server, or of this one. If \"snowflake.layout\" or \"snowflake.epoch\" had another value when the ID was drawn, the time shown is wrong.",
 											  column->name, future,
 											  layout_unpack(&snowflake_layout, future, FIELD_NODE),
 											  show_unit(layout_unpack(&snowflake_layout, future, FIELD_TIME)),
@@ -489,7 +489,7 @@ report_small(CheckState *state, Column *column)
 						quote_literal_cstr(column->table),
 						quote_literal_cstr(column->column));
 	column->findings->errors = lappend(column->findings->errors,
-									   psprintf("%s is of type %s, which is too small for an ID, so that inserts fail. %s.",
+									   psprintf("%s is of type %s, which is too small for an ID: inserts fail. %s.",
 												column->name, format_type_be(column->type), mend));
 }
 
@@ -564,7 +564,7 @@ check_tables(CheckState *state)
 				  list_nth(findings.errors, i));
 	if (n > MAX_FINDINGS)
 		check_say(state, nerrors > MAX_FINDINGS ? "error" : "warning",
-				  "More findings, which are shown when those above are mended: %d.", n - MAX_FINDINGS);
+				  "More findings, shown when the ones above are mended: %d.", n - MAX_FINDINGS);
 
 	check_row(state, "ok",
 			  findings.ncolumns == 0 ?

@@ -209,7 +209,7 @@ lifetime_hint(void)
 	if (spare > 0 && layout_sorts_by_time(&snowflake_layout))
 		return psprintf("If the clock is right, give the time field more bits, up to %d, restart the server and call snowflake_accept_layout(). Existing IDs keep their meaning, and new ones are larger.",
 						snowflake_layout.bits[FIELD_TIME] + spare);
-	return pstrdup("If the clock is right, set a later \"snowflake.epoch\", with which the IDs begin anew, and a \"snowflake.node_id\" that no server has had, unless the new IDs go to tables without old ones. Then restart the server and call snowflake_accept_layout().");
+	return pstrdup("If the clock is right, set a later \"snowflake.epoch\": IDs begin anew. If they go to tables with old IDs, also set a \"snowflake.node_id\" that no server has had. Then restart the server and call snowflake_accept_layout().");
 }
 
 /*
@@ -241,7 +241,7 @@ log_left_out(uint64 left_out)
 {
 	if (left_out == 0)
 		return "";
-	return psprintf(" Not shown since the last message of this kind: " UINT64_FORMAT ".",
+	return psprintf(" Similar messages left out since the last one: " UINT64_FORMAT ".",
 					left_out);
 }
 
@@ -280,10 +280,10 @@ note_step(int64 step_us)
 			 errmsg("the server's clock was set forward by " UINT64_FORMAT ".%03d ms",
 					us / 1000, (int) (us % 1000)),
 			 !clock_can_step() ?
-			 errdetail("snowflake IDs go by the clock as it was when the server started. Now it shows %s.%s",
+			 errdetail("snowflake IDs do not follow the step before the next start. The clock now shows %s.%s",
 					   clock_show(GetCurrentTimestamp()),
 					   log_left_out(left_out)) :
-			 errdetail("snowflake IDs go by this clock. Now it shows %s.%s",
+			 errdetail("snowflake IDs follow this clock. It now shows %s.%s",
 					   clock_show(GetCurrentTimestamp()),
 					   log_left_out(left_out)),
 			 back && clock_can_step() ?

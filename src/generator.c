@@ -257,7 +257,7 @@ require_number(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"snowflake.node_id\" is not set"),
-				 errdetail("Without a number of its own, this server could issue the IDs of another one."),
+				 errdetail("Without a number of its own, this server could issue the same IDs as another server."),
 				 errhint("%s", settings_node_id_hint())));
 }
 
@@ -270,7 +270,7 @@ generator_require(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 				 errmsg("cannot generate snowflake IDs during recovery"),
-				 errdetail("A standby would issue the IDs that its primary issues."),
+				 errdetail("A standby would issue the same IDs as its primary."),
 				 errhint("Generate IDs on the primary server. The connection option target_session_attrs=read-write finds it among several hosts.")));
 
 	if (!IsUnderPostmaster || IsBinaryUpgrade)
@@ -666,7 +666,7 @@ report_timeout(uint64 time, TimestampTz now)
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.%s",
 					   wait_detail(time, now),
 					   snowflake_max_wait,
-					   is_floor(time) ? " Earlier times may have been used before the server was started, or were given up by snowflake_advance()." : ""),
+					   is_floor(time) ? " Earlier times may have been used before the server was started, or snowflake_advance() has skipped them." : ""),
 			 errhint("%s", wait_hint(why))));
 }
 

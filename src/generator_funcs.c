@@ -245,7 +245,7 @@ snowflake_copy_nextval(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) || PG_GETARG_POINTER(0) != &by_support)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("snowflake_copy_nextval() is called by COPY only"),
+				 errmsg("snowflake_copy_nextval() can be called by COPY only"),
 				 errhint("Call snowflake_nextval().")));
 
 	copy_default_end();
@@ -275,7 +275,7 @@ getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("%s " INT64_FORMAT " is out of range",
 						layout_field_name(field), number),
-				 errdetail("The layout \"%s\" has numbers from 0 to " UINT64_FORMAT " there.",
+				 errdetail("The layout \"%s\" allows numbers from 0 to " UINT64_FORMAT " in this field.",
 						   snowflake_layout_text,
 						   (uint64) snowflake_layout.max[field])));
 	return (uint64) number;

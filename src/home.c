@@ -315,7 +315,7 @@ snowflake_home_discard(PG_FUNCTION_ARGS)
 						RelationGetRelationName(trigdata->tg_relation)),
 				 errdetail("The table is needed to keep this server's snowflake IDs and numbers unique."),
 				 is_applying() ?
-				 errhint("Let the publisher send these tables no more. ALTER SUBSCRIPTION ... SKIP leaves out this transaction, with all other changes in it.") : 0));
+				 errhint("Remove the table from the publication. ALTER SUBSCRIPTION ... SKIP skips this transaction with all its changes.") : 0));
 
 	if (is_applying())
 		return PointerGetDatum(NULL);

@@ -59,13 +59,13 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 				 errmsg("a standby does not know the horizon of snowflake IDs"),
-				 errdetail("Which transactions have drawn IDs is known where they run."),
+				 errdetail("Only the primary server knows which transactions have drawn IDs."),
 				 errhint("Read from the primary server. The connection option target_session_attrs=read-write finds it among several hosts.")));
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("snowflake_horizon() needs the isolation level READ COMMITTED"),
-				 errdetail("This transaction reads by a snapshot that is older than the horizon, so rows below it can be missing."),
+				 errdetail("The snapshot of this transaction is older than the horizon, so rows below the horizon can be missing."),
 				 errhint(TWO_STATEMENTS)));
 
 	shared->horizon_is_used = true;
@@ -125,7 +125,7 @@ snowflake_horizon_support(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("snowflake_horizon() cannot be called in a statement that reads a table"),
-				 errdetail("The statement reads by a snapshot that is older than the horizon, so rows below it can be missing."),
+				 errdetail("The snapshot of this statement is older than the horizon, so rows below the horizon can be missing."),
 				 errhint(TWO_STATEMENTS)));
 	PG_RETURN_POINTER(NULL);
 }

@@ -146,7 +146,7 @@ zone_problem(FormatRow *format)
 	if (format->zone == NULL || !pg_tz_acceptable(format->zone))
 		return psprintf("There is no time zone \"%s\".", format->zone_name);
 	if (!find_folds(format->zone, &format->key.has_folds, &too_close))
-		return psprintf("In the time zone \"%s\" the clock is set at %s, within two days of another time, so that local times could come more than twice.",
+		return psprintf("In the time zone \"%s\" the clock is set at %s, within two days of another change. Local times could come more than twice.",
 						format->zone_name, timestamptz_to_str(too_close));
 	return NULL;
 }
@@ -175,7 +175,7 @@ field_problem(FormatRow *format)
 
 	if (format->workers < settings_slots() &&
 		layout_is_above(&snowflake_layout, FIELD_WORKER, FIELD_TIME))
-		return psprintf("The field \"sequence\" has a width of %d, for %d of %d worker numbers, and in the layout \"%s\" the worker is above the time: it must hold them all.",
+		return psprintf("The field \"sequence\" has a width of %d, for %d of %d worker numbers, and in the layout \"%s\" the worker is above the time. The field must then hold all worker numbers.",
 						key->width[KEY_SEQUENCE], format->workers,
 						settings_slots(), snowflake_layout_text);
 	return NULL;
@@ -395,7 +395,7 @@ require_same_widths(Relation rel, const FormatRow *format)
 			!key_same_widths(&other->key, &format->key))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("key formats \"%s\" and \"%s\" have the same prefix and not the same widths",
+					 errmsg("key formats \"%s\" and \"%s\" have the same prefix but different widths",
 							format->name, other->name),
 					 errdetail("The position of the version in keys with the prefix \"%s\" would depend on the format.",
 							   format->key.prefix),
@@ -445,7 +445,7 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("the time zone of key format \"%s\" cannot be changed",
 							format.name),
-					 errdetail("A key drawn from now on could equal one that was drawn in the time zone \"%s\".",
+					 errdetail("New keys could equal keys that were drawn in the time zone \"%s\".",
 							   old.zone_name),
 					 errhint("Create a format with the same prefix and another version.")));
 	}

@@ -113,7 +113,7 @@ getarg_tables(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("too many tables"),
-				 errdetail("All databases together may have %d.", PG_INT32_MAX)));
+				 errdetail("All databases together can have at most %d.", PG_INT32_MAX)));
 	return tables;
 }
 
@@ -170,7 +170,7 @@ snowflake_route_text(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown method \"%s\"", text_cut(method, strlen(method))),
-				 errhint("There are \"codes\" and \"hash\".")));
+				 errhint("The methods are \"codes\" and \"hash\".")));
 
 	PG_RETURN_DATUM(make_route(fcinfo,
 							   route_text(VARDATA_ANY(route), VARSIZE_ANY_EXHDR(route),

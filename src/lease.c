@@ -158,7 +158,7 @@ lease_describe(char **detail, char **hint)
 {
 	const char *error = read_text(shared->lease.error);
 	const char *error_hint = read_text(shared->lease.hint);
-	const char *none = "The background worker has not had an answer from the registry yet.";
+	const char *none = "The registry has not answered the background worker yet.";
 	int			node = lease_node();
 	TimestampTz ends = lease_ends_at();
 
@@ -198,7 +198,7 @@ lease_wait(uint64 unit, Wait *wait)
 		ereport(ERROR,
 				(errcode(wait_sqlstate(!is_refused)),
 				 lease_is_valid() ?
-				 errmsg("cannot generate a snowflake ID: the clock is ahead of what the lease of the node number allows") :
+				 errmsg("cannot generate a snowflake ID: the clock is past the end of the lease of the node number") :
 				 lease_is_registration() ?
 				 errmsg("cannot generate a snowflake ID: node number %d is not registered", lease_node()) :
 				 errmsg("cannot generate a snowflake ID: this server has no node number at the moment"),

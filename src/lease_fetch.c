@@ -108,7 +108,7 @@ failed(const LinkFailure *failure, const char **hint)
 						 psprintf("The server can go on issuing IDs until %s.",
 								  timestamptz_to_str(lease_ends_at())));
 	else if (failure->hint == NULL)
-		*hint = "No ID is issued until the registry gives a number, or registers the configured one.";
+		*hint = "The server issues no ID until the registry gives it a number, or registers the configured one.";
 	if (lease_is_registration())
 		return psprintf(lease_is_valid() ? "could not confirm the snowflake node number %d" :
 						"could not register the snowflake node number %d", lease_node());
@@ -197,7 +197,7 @@ check_skew(void)
 	if (snowflake_max_clock_skew == CLOCK_SKEW_ANY)
 		return NULL;
 	if (llabs(offset) - registry.round_trip / 2 > max_us)
-		return psprintf("The %s of this server is " INT64_FORMAT " ms %s that of the registry; \"snowflake.max_clock_skew\" allows %d ms.",
+		return psprintf("The %s of this server is " INT64_FORMAT " ms %s the clock of the registry; \"snowflake.max_clock_skew\" allows %d ms.",
 						clock_name(), (int64) llabs(offset) / 1000,
 						offset > 0 ? "ahead of" : "behind",
 						snowflake_max_clock_skew);
@@ -221,7 +221,7 @@ check_skew(void)
 static bool
 compare_with_seen(RegistryLink *link, const PGresult *answer)
 {
-	const char *hint = "If the registry that was used before is gone for good, and no server uses it, close this one, as docs/registry.md says under \"Backups\", and then call snowflake_forget_registry() on this server. Else two servers may get one number.";
+	const char *hint = "If the former registry is gone for good and no server uses it, close the present one, as docs/registry.md says under \"Backups\". Then call snowflake_forget_registry() on this server. In any other case two servers may get the same number.";
 	char	   *timeline = text_value(answer, COL_TIMELINE);
 	int64		changes = int_value(answer, COL_CHANGES);
 	char	   *reason = NULL;

@@ -255,7 +255,7 @@ mark_behind_hint(void)
 	return psprintf("Set the server's clock%s%s",
 					clock_can_step() ? "" : " and restart the server",
 					pg_atomic_read_u32(&shared->mark.confirmed_before) != 0 ?
-					", or call snowflake_advance() with the largest ID that clients have seen. This server was promoted, which is not confirmed: to wait, or to raise \"snowflake.max_drift\", repeats IDs that were lost with the server that it comes from." :
+					", or call snowflake_advance() with the largest ID that clients have seen. This server was promoted and is not confirmed. Do not wait, and do not raise \"snowflake.max_drift\": both repeat IDs that were lost with the server that it was copied from." :
 					". If it is right, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of it.");
 }
 

@@ -94,7 +94,7 @@ require_near(int64 id)
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("snowflake ID " INT64_FORMAT " is of %s, more than a day ahead of the clock",
 						id, clock_show(ts)),
-				 errdetail("The %s shows %s. No ID could be drawn until it has come to that time. The ID may be of another generator, or of another layout or epoch.",
+				 errdetail("The %s shows %s. No ID could be drawn until the clock has come to that time. The ID may be of another generator, or of another layout or epoch.",
 						   clock_name(), clock_show(now)),
 				 errhint("Advance to the largest ID that this server has drawn. If it is this one, call snowflake_advance(" INT64_FORMAT ", force => true).",
 						 id)));
@@ -136,7 +136,7 @@ snowflake_accept_layout(PG_FUNCTION_ARGS)
 	require_mark("snowflake_accept_layout()");
 	if (!mark_accept())
 		ereport(NOTICE,
-				(errmsg("nothing to accept: layout and epoch are those recorded with the durable mark")));
+				(errmsg("nothing to accept: layout and epoch are as recorded with the durable mark")));
 	else if (pg_atomic_read_u64(&shared->mark.floor_unit) <= 1)
 		ereport(WARNING,
 				(errmsg("the durable mark is empty, so IDs go on from the clock"),
@@ -151,7 +151,7 @@ snowflake_confirm_node(PG_FUNCTION_ARGS)
 	require_mark("snowflake_confirm_node()");
 	if (pg_atomic_read_u32(&shared->mark.confirmed_before) == 0)
 		ereport(NOTICE,
-				(errmsg("nothing to confirm: this server was not promoted, or has another node number since")));
+				(errmsg("nothing to confirm: this server was not promoted, or its node number has changed since")));
 	else
 		record_confirm();
 	PG_RETURN_VOID();
@@ -188,8 +188,8 @@ has_this_layout(TriggerData *trigdata)
 		return true;
 
 	ereport(WARNING,
-			(errmsg("the IDs of this dump are of another layout or epoch, so its durable mark is not taken"),
-			 errdetail("The dump has layout \"%s\" and epoch %s, this server layout \"%s\" and epoch %s.",
+			(errmsg("the durable mark of this dump is not restored, as its IDs are of another layout or epoch"),
+			 errdetail("The dump has layout \"%s\" and epoch %s, this server has layout \"%s\" and epoch %s.",
 					   text, clock_show(DatumGetTimestampTz(epoch)),
 					   snowflake_layout_text, clock_show(snowflake_epoch)),
 			 errhint("IDs that this server draws may equal IDs of the dump.")));
@@ -216,9 +216,9 @@ restore_backfilled(TriggerData *trigdata)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to use up sequence numbers for backfilling"),
-				 errdetail("The dump has backfilled IDs, of up to " INT64_FORMAT " in a time unit.",
+				 errdetail("The dump has backfilled IDs, up to " INT64_FORMAT " in a time unit.",
 						   backfilled),
-				 errhint("Restore the table \"snowflake_catalog.dumped_mark\" as a superuser. Otherwise do not call snowflake_backfill() on this server for times in which the dump has such IDs.")));
+				 errhint("Restore the table \"snowflake_catalog.dumped_mark\" as a superuser. Otherwise do not call snowflake_backfill() on this server for times in which the dump has backfilled IDs.")));
 	backfill_advance((uint64) backfilled);
 }
 

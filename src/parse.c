@@ -115,7 +115,7 @@ parse_check_by(const Meaning *meaning, int64 id)
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 			 errmsg(INT64_FORMAT " is not a snowflake ID", id),
 			 meaning->dialect != NULL && meaning->dialect->is_unsigned ?
-			 errdetail("IDs of the dialect \"%s\" are unsigned numbers of 64 bits. Those from 2^63 on, with times after %s, do not fit a bigint.",
+			 errdetail("IDs of the dialect \"%s\" are unsigned numbers of 64 bits. IDs from 2^63 on, with times after %s, do not fit into a bigint.",
 					   meaning->dialect->name,
 					   timestamptz_to_str(id_timestamp(meaning, max_id))) :
 			 errdetail("IDs of the layout \"%s\" are from 0 to " INT64_FORMAT ".",
@@ -331,7 +331,7 @@ getarg_codec(FunctionCallInfo fcinfo, int argno)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown base \"%s\"",
 						text_cut(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name))),
-				 errhint("There are \"base32\", \"base58\" and \"base62\".")));
+				 errhint("The bases are \"base32\", \"base58\" and \"base62\".")));
 	return codec;
 }
 

@@ -183,8 +183,8 @@ check_unrecorded(bool has_home, int64 mark_us, bool has_pointer, bool is_own,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("database \"%s\" says that it holds the durable mark of another server, and no mark is in database \"%s\"",
 						database, snowflake_database),
-				 errdetail("So it is after pg_upgrade, and where a dump of that database was restored without its mark."),
-				 errhint("If this server goes on with the IDs of that one, set \"snowflake.database\" to \"%s\" and restart it. Otherwise call snowflake_advance() with the largest ID of the restored tables: IDs go on above it.",
+				 errdetail("This happens after pg_upgrade, or when a dump of that database was restored without its mark."),
+				 errhint("If this server is to continue the IDs of the other one, set \"snowflake.database\" to \"%s\" and restart it. Otherwise call snowflake_advance() with the largest ID of the restored tables: IDs go on above it.",
 						 database)));
 }
 
@@ -316,7 +316,7 @@ record_serve(void)
 				 errhint("Make sure that no other server is node %d.", snowflake_node_id)));
 	else if (before != 0)
 		ereport(LOG,
-				(errmsg("this server was promoted, and goes on with the snowflake IDs of the server that it comes from"),
+				(errmsg("this server was promoted, and continues the snowflake IDs of the server that it was copied from"),
 				 errdetail("%s", record_promoted_detail(before)),
 				 errhint(RECORD_PROMOTED_HINT)));
 }
@@ -328,8 +328,8 @@ record_serve(void)
 char *
 record_promoted_detail(TimeLineID before)
 {
-	return psprintf("It is on timeline %u, and that no other server draws the same IDs was last confirmed on timeline %u. If the server that it comes from still runs, or another copy of it, IDs come twice.",
-					GetWALInsertionTimeLine(), before);
+	return psprintf("The use of its node number was last confirmed on timeline %u, and the server is on timeline %u. If the server that it was copied from still runs, or another copy of it, IDs can come twice.",
+					before, GetWALInsertionTimeLine());
 }
 
 static void

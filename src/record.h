@@ -63,7 +63,7 @@ extern void record_serve(void);
  */
 extern char *record_promoted_detail(TimeLineID before);
 #define RECORD_PROMOTED_HINT \
-	"Make sure that no such server draws IDs, or that it has another number, and that this server's clock is right. Then call snowflake_confirm_node()."
+	"Make sure that no other server draws IDs with this node number, and that this server's clock is right. Then call snowflake_confirm_node()."
 
 /*
  * Record, durably, that no other server draws with this number.  Waits for the

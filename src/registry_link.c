@@ -482,7 +482,7 @@ handle_greeting(RegistryLink *link, const PGresult *answer)
 	const char *hint;
 
 	if (PQntuples(answer) != 1 || PQnfields(answer) != GREETING_COLS)
-		registry_link_give_up(link, "it did not understand what was asked");
+		registry_link_give_up(link, "it did not understand the request");
 	else if (lacks_something(link, answer, &reason, &hint))
 		registry_link_give_up_for_long(link, reason, hint);
 	else

@@ -415,8 +415,8 @@ segment_report_missing(const char *utf8)
 			 errdetail("The registry does not have it.") :
 			 errdetail("The home database does not have it."),
 			 segment_is_apart() ?
-			 errhint("If other servers are to share its numbers, set \"snowflake.registry\" on all of them and create it there, with a start above the numbers in use: without a registry, each server counts for itself.") :
-			 errhint("Create it with snowflake_segment_create(). If it was there or elsewhere before, give it a start above the numbers in use.")));
+			 errhint("To share its numbers with other servers, set \"snowflake.registry\" on all of them, and create the tag with a start above the numbers in use. Without a registry, each server counts for itself.") :
+			 errhint("Create it with snowflake_segment_create(). If the tag existed before, here or elsewhere, give it a start above the numbers in use.")));
 }
 
 bool

@@ -472,7 +472,7 @@ segment_fetch_objection(const SegmentRow *rows, int nrows)
 	LWLockRelease(shared->segments.lock);
 
 	if (nrows != request.nasks || !segment_rows_are_sound(rows, nrows))
-		return "it did not understand what was asked";
+		return "it did not understand the request";
 	if (nrows > 0 && registry_link_is_outdated(place, rows[0].place))
 		return psprintf("it is at %s, and was at %s before", rows[0].place, place);
 
@@ -602,7 +602,7 @@ segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 						 const char *hint)
 {
 	if (sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE && *hint == '\0' && !segment_is_at_home())
-		hint = "Run GRANT EXECUTE ON FUNCTION snowflake_create_tag, snowflake_alter_tag, snowflake_drop_tag in the registry, TO the role of \"snowflake.registry\".";
+		hint = "In the registry, run GRANT EXECUTE ON FUNCTION snowflake_create_tag, snowflake_alter_tag, snowflake_drop_tag TO the role of \"snowflake.registry\".";
 
 	if (request.kind == FETCH_COMMAND)
 	{

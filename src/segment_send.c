@@ -155,7 +155,7 @@ find_schema(bool create)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("extension \"" REGISTRY_EXTENSION "\" in the home database does not belong to a superuser"),
-				 errhint("If it has tags, they are those of a registry: name that database in \"snowflake.registry\". If it has none, drop it, and the background worker creates it.")));
+				 errhint("If it has tags, the database is a registry: name it in \"snowflake.registry\". If it has none, drop the extension, and the background worker creates it.")));
 	return psprintf("%s.", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
 }
 

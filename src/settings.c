@@ -383,7 +383,7 @@ define_ids(GucContext fixed)
 {
 	DefineCustomStringVariable("snowflake.layout",
 							   "Fields of an ID from the highest bit to the lowest, each with its width in bits.",
-							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. Or the name of a dialect.",
+							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. The name of a dialect is a layout, too.",
 							   &layout_string, "time:41 node:5 worker:5 sequence:12",
 							   fixed, 0, check_layout, assign_layout, NULL);
 
@@ -407,7 +407,7 @@ define_drawing(GucContext fixed)
 {
 	DefineCustomEnumVariable("snowflake.clock",
 							 "Clock that the time in an ID is taken from.",
-							 "It is the system's, or read at server start and then driven by the time gone by (monotonic) or by the IDs drawn (logical).",
+							 "\"system\" follows the system's clock. \"monotonic\" and \"logical\" read it at server start; then monotonic counts elapsed time, and logical moves on as IDs are drawn.",
 							 &snowflake_clock, CLOCK_MODE_SYSTEM, clock_options,
 							 fixed, 0, NULL, NULL, NULL);
 
@@ -452,21 +452,21 @@ define_mark(GucContext fixed)
 
 	/* Nothing reads the variable; see record.c. */
 	DefineCustomStringVariable("snowflake.recorded",
-							   "Says of a database that it holds the durable mark, and with which layout and epoch.",
+							   "Marks the database that holds the durable mark, and has its layout and epoch.",
 							   "Set by the background workers.",
 							   &recorded, "",
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 
 	/* Likewise, for the mark writer. */
 	DefineCustomStringVariable("snowflake.restored",
-							   "Says of a database that a dump was restored into it while the library was not preloaded, and what its durable mark was.",
+							   "Durable mark of a dump that was restored into a database while the library was not preloaded.",
 							   "Set by the restore, and removed by the background workers.",
 							   &restored, "",
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 
 	/* Read by dumps, see install/dump.sql. */
 	DefineCustomStringVariable("snowflake.backfilled",
-							   "Says how many sequence numbers of a time unit snowflake_backfill() has used at most.",
+							   "Largest number of sequence numbers that snowflake_backfill() has used in a time unit.",
 							   "Set by the background workers.",
 							   &backfilled, "",
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
@@ -480,13 +480,13 @@ define_registry(void)
 {
 	DefineCustomStringVariable("snowflake.registry",
 							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
-							   "It gives a node number when \"snowflake.node_id\" is not set, and registers that which is. A password belongs in a password file or a service file, not here.",
+							   "It registers \"snowflake.node_id\", or leases a node number to the server if that is not set. A password belongs in a password file or a service file, not here.",
 							   &snowflake_registry, "",
 							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.lease_ttl",
 							"How long the lease of a node number lasts when it is not renewed.",
-							"For this time a server can do without the registry, and no other server gets the number of a server that is gone.",
+							"A server can do without the registry for this time. If it is gone, its number stays reserved for this time.",
 							&snowflake_lease_ttl, 10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
@@ -631,8 +631,8 @@ char *
 settings_node_id_hint(void)
 {
 	if (setting_awaits_restart("snowflake.node_id"))
-		return pstrdup("It is set in the configuration, which counts after a restart: restart the server, as a reload is not enough.");
-	return psprintf("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. Or let it lease one, with \"snowflake.registry\".",
+		return pstrdup("The configuration has a value, which takes effect at a restart. Restart the server: a reload is not enough.");
+	return psprintf("Set \"snowflake.node_id\" to a number from 0 to " UINT64_FORMAT " that no other server has, and restart the server. To lease a number instead, set \"snowflake.registry\".",
 					(uint64) snowflake_layout.max[FIELD_NODE]);
 }
 
@@ -742,7 +742,7 @@ settings_file_errors(void)
 		wrong->what = psprintf("%s, in file \"%s\", line %d",
 							   error->message, line->filename, line->sourceline);
 		wrong->detail = error->detail;
-		wrong->hint = psprintf("Correct \"%s\" before the next restart: in that file, or where a program such as Patroni writes the file, in the configuration of that program.%s%s",
+		wrong->hint = psprintf("Correct \"%s\" before the next restart. If a program such as Patroni writes the file, change the configuration of that program.%s%s",
 							   name, error->hint ? " " : "", error->hint ? error->hint : "");
 		errors = lappend(errors, wrong);
 	}

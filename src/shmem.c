@@ -150,7 +150,7 @@ preload_detail(void)
 		value[0] == '\0' ? "is empty" : psprintf("is \"%s\"", value);
 
 	if (setting_awaits_restart(PRELOAD))
-		return psprintf("The running server's \"" PRELOAD "\" %s. The configuration has another value, which counts after a restart.",
+		return psprintf("The running server's \"" PRELOAD "\" %s. The configuration has another value, which takes effect at a restart.",
 						was);
 	return psprintf("\"" PRELOAD "\" %s.", was);
 }

@@ -207,10 +207,10 @@ worker_describe(Worker *worker, char **detail, char **hint)
 	*detail = said.data;
 	if (unanswered_us >= REACTS_US)
 	{
-		*hint = pstrdup("Find out what keeps it: a stopped process, a lock, a disk or a synchronous standby. It may be ended with pg_terminate_backend(), and is then started again.");
+		*hint = pstrdup("Find out what blocks it: a stopped process, a lock, a disk or a synchronous standby. You can end it with pg_terminate_backend(); the server starts it again.");
 		return WORKER_HANGS;
 	}
-	*hint = pstrdup("The background worker writes, commits, and waits for the synchronous standbys, if there are any.");
+	*hint = pstrdup("Check the disk and, if there are any, the synchronous standbys: the background worker waits for them to commit.");
 	return wait == wait_event_worker(worker) ? WORKER_SLEEPS : WORKER_WORKS;
 }
 

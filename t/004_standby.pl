@@ -60,9 +60,9 @@ is(check('node_id'), 'ok|This server is node 1, of 0 to 31.', 'node_id');
 is(check('worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'worker');
 like(check('mark'), qr/^ok\|$mark$/, 'mark');
 like(check('mark', role => 'nobody'), qr/^ok\|$mark$/, 'mark, as it is seen by others');
-is(check('mark', dbname => 'app'), 'unknown|This is a standby, which draws no IDs. Whether it could draw IDs after a promotion is not known here: run snowflake_check() in database "postgres", which has the durable mark of its primary.',
+is(check('mark', dbname => 'app'), 'unknown|This is a standby, which draws no IDs. To see whether it could draw IDs after a promotion, run snowflake_check() in database "postgres", which has the durable mark.',
 	'mark, in another database, which does not have it');
-is(check('drift'), 'ok|This is a standby, which draws no IDs. What it would draw after a promotion is said by the checks "clock" and "mark".', 'drift');
+is(check('drift'), 'ok|This is a standby, which draws no IDs. The checks "clock" and "mark" say what it would draw after a promotion.', 'drift');
 is($standby->safe_psql('postgres', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status <> 'ok' AND "check" <> 'time_sync')),
 	'', 'in any of its checks');
 is($standby->safe_psql('app', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status NOT IN ('ok', 'unknown') AND "check" <> 'time_sync')),
@@ -73,7 +73,7 @@ $standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
 $standby->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'") or die 'the replay is not paused';
 $primary->safe_psql('postgres', 'CREATE TABLE u AS SELECT snowflake_nextval() FROM generate_series(1, 100)');
 $primary->wait_for_catchup($standby, 'flush');
-like(check('mark'), qr/^ok\|$mark WAL that it has received and not replayed: \d+ (?:bytes|kB), as the replay is paused\. A promotion replays it first, and the mark in it counts\.$/,
+like(check('mark'), qr/^ok\|$mark It has received WAL and not replayed it yet: \d+ (?:bytes|kB), as the replay is paused\. A promotion replays it first, which may raise the mark\.$/,
 	'mark, where the replay is paused');
 $standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
 $standby->safe_psql('postgres', "ALTER SYSTEM SET recovery_min_apply_delay = '1h'");
@@ -82,7 +82,7 @@ $standby->poll_query_until('postgres', "SELECT current_setting('recovery_min_app
 $primary->wait_for_catchup($standby, 'replay');
 $primary->safe_psql('postgres', 'CREATE TABLE v AS SELECT snowflake_nextval() FROM generate_series(1, 100)');
 $primary->wait_for_catchup($standby, 'flush');
-like(check('mark'), qr/^ok\|$mark WAL that it has received and not replayed: \d+ (?:bytes|kB), as "recovery_min_apply_delay" is 1h\. A promotion/, 'with a delay');
+like(check('mark'), qr/^ok\|$mark It has received WAL and not replayed it yet: \d+ (?:bytes|kB), as "recovery_min_apply_delay" is 1h\. A promotion/, 'with a delay');
 
 # with another number, which is as good, but may be another server's
 sub restart_with
@@ -96,7 +96,7 @@ sub restart_with
 	return;
 }
 restart_with('snowflake.node_id = 2');
-is(check('node_id'), 'warning|This standby is node 2, and its primary has drawn IDs as node 1. Promoted, it would draw as node 2, which is safe only if no other server is node 2. If it is to go on as its primary, set "snowflake.node_id" to 1 and restart the server.',
+is(check('node_id'), 'warning|This standby is node 2, and its primary has drawn IDs as node 1. After a promotion it would draw as node 2. This is safe only if no other server is node 2. To give it the number of its primary, set "snowflake.node_id" to 1 and restart the server.',
 	'another number than the primary');
 is(check('node_id', dbname => 'app', role => 'nobody'), check('node_id'), 'which is seen in other databases');
 restart_with("snowflake.node_id = 1\nmax_logical_replication_workers = 4");
@@ -118,15 +118,15 @@ is($standby->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE 
 	'The background workers are running.', 'and has a background worker of its own');
 $session->quit;
 
-# whether the server that it comes from still draws with its number, nobody knows
+# whether the server that it was copied from still draws with its number, nobody knows
 # but the operator
 my $promoted = sub {
 	my ($before) = @_;
 
-	return sprintf 'warning|This server was promoted, and goes on with the IDs of the server that it comes from. It is on timeline %d, and that no other server draws the same IDs was last confirmed on timeline %d. If the server that it comes from still runs, or another copy of it, IDs come twice. Make sure that no such server draws IDs, or that it has another number, and that this server\'s clock is right. Then call snowflake_confirm_node().',
-	  $before + 1, $before;
+	return sprintf 'warning|This server was promoted, and continues the IDs of the server that it was copied from. The use of its node number was last confirmed on timeline %d, and the server is on timeline %d. If the server that it was copied from still runs, or another copy of it, IDs can come twice. Make sure that no other server draws IDs with this node number, and that this server\'s clock is right. Then call snowflake_confirm_node().',
+	  $before, $before + 1;
 };
-my $said = qr/LOG: .*this server was promoted, and goes on with the snowflake IDs of the server that it comes from/;
+my $said = qr/LOG: .*this server was promoted, and continues the snowflake IDs of the server that it was copied from/;
 my $confirm = 'SELECT snowflake_confirm_node()';
 my $offset = $standby->wait_for_log($said);
 
@@ -170,7 +170,7 @@ $standby->safe_psql('postgres', "ROLLBACK PREPARED 'held'");
 
 # With the clock behind the mark that came along, a wait would end in IDs that the
 # old primary drew later and this server knows nothing of.
-my $lost = q(Set the server's clock, or call snowflake_advance() with the largest ID that clients have seen. This server was promoted, which is not confirmed: to wait, or to raise "snowflake.max_drift", repeats IDs that were lost with the server that it comes from.);
+my $lost = q(Set the server's clock, or call snowflake_advance() with the largest ID that clients have seen. This server was promoted and is not confirmed. Do not wait, and do not raise "snowflake.max_drift": both repeat IDs that were lost with the server that it was copied from.);
 my $nothing_lost = q(Set the server's clock. If it is right, wait until it has caught up, or raise "snowflake.max_drift" to go on ahead of it.);
 $standby->safe_psql('postgres', "SELECT snowflake_advance(snowflake_compose(clock_timestamp() + interval '1 h', 1, 0, 0))");
 foreach my $case ([ 'not confirmed', $lost ], [ 'confirmed', $nothing_lost ])
@@ -182,7 +182,7 @@ foreach my $case ([ 'not confirmed', $lost ], [ 'confirmed', $nothing_lost ])
 	$error = error_on_standby('SET snowflake.max_wait = 0; SELECT snowflake_nextval()');
 	is("$error->{sqlstate}: $error->{message}", '55P03: cannot generate a snowflake ID: the clock is behind the last ID', "$name, with the clock behind");
 	is($error->{hint}, $hint, "$name: the HINT");
-	like(check('drift'), qr/^error\|IDs were issued, [^\n]* allows 1000 ms\. \Q$hint\E$/, "$name: drift");
+	like(check('drift'), qr/^error\|IDs may have been issued [^\n]* allows 1000 ms\. \Q$hint\E$/, "$name: drift");
 }
 $standby->append_conf('postgresql.conf', "snowflake.max_drift = '2h'");
 $standby->reload;

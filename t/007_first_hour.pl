@@ -97,10 +97,10 @@ else
 }
 says('CREATE EXTENSION: what is missing', 'CREATE EXTENSION snowflake',
 	'01000: this server cannot draw snowflake IDs yet',
-	qq(snowflake is not loaded via "shared_preload_libraries": IDs can be read, not drawn. "shared_preload_libraries" is empty. Write $both $into));
+	qq(snowflake is not loaded via "shared_preload_libraries": IDs can be read, but not drawn. "shared_preload_libraries" is empty. Write $both $into));
 says('not preloaded: both lines', 'SELECT snowflake_nextval()',
 	"55000: $not_preloaded", '"shared_preload_libraries" is empty.', "Write $both $into");
-is(check('preload'), qq(error|snowflake is not loaded via "shared_preload_libraries": IDs can be read, not drawn. "shared_preload_libraries" is empty. Write $both $into),
+is(check('preload'), qq(error|snowflake is not loaded via "shared_preload_libraries": IDs can be read, but not drawn. "shared_preload_libraries" is empty. Write $both $into),
 	'the doctor says so, too');
 $node->safe_psql('postgres', 'CREATE ROLE app');
 says('to one who may not see what is preloaded', 'SET ROLE app; SELECT snowflake_nextval()',
@@ -133,7 +133,7 @@ reload_node($node);
 $node->poll_query_until('postgres', "SELECT pending_restart FROM pg_settings WHERE name = 'shared_preload_libraries'");
 says('a reload and no restart', 'SELECT snowflake_nextval()',
 	"55000: $not_preloaded",
-	q(The running server's "shared_preload_libraries" is empty. The configuration has another value, which counts after a restart.),
+	q(The running server's "shared_preload_libraries" is empty. The configuration has another value, which takes effect at a restart.),
 	"Restart the server: a reload is not enough. postgresql.conf needs shared_preload_libraries = 'snowflake'.");
 
 #
@@ -141,18 +141,18 @@ says('a reload and no restart', 'SELECT snowflake_nextval()',
 #
 my $offset = -s $node->logfile;
 restart("shared_preload_libraries = 'snowflake'");
-my $hint = qq(Set "snowflake.node_id" $number, and restart the server. Or let it lease one, with "snowflake.registry".);
+my $hint = qq(Set "snowflake.node_id" $number, and restart the server. To lease a number instead, set "snowflake.registry".);
 logs('no number: the log says so', $offset, 'WARNING:  "snowflake.node_id" is not set', 'This server draws no snowflake IDs.', $hint);
 says('no number', 'SELECT snowflake_nextval()',
-	'55000: "snowflake.node_id" is not set', 'Without a number of its own, this server could issue the IDs of another one.', $hint);
+	'55000: "snowflake.node_id" is not set', 'Without a number of its own, this server could issue the same IDs as another server.', $hint);
 says('CREATE EXTENSION says so', 'DROP EXTENSION snowflake; CREATE EXTENSION snowflake',
 	'01000: this server cannot draw snowflake IDs yet', qq("snowflake.node_id" is not set. $hint));
 $node->safe_psql('postgres', 'ALTER SYSTEM SET snowflake.node_id = 1');
 reload_node($node);
 $node->poll_query_until('postgres', "SELECT pending_restart FROM pg_settings WHERE name = 'snowflake.node_id'");
-$hint = 'It is set in the configuration, which counts after a restart: restart the server, as a reload is not enough.';
+$hint = 'The configuration has a value, which takes effect at a restart. Restart the server: a reload is not enough.';
 says('a number, a reload and no restart', 'SELECT snowflake_nextval()',
-	'55000: "snowflake.node_id" is not set', 'Without a number of its own, this server could issue the IDs of another one.', $hint);
+	'55000: "snowflake.node_id" is not set', 'Without a number of its own, this server could issue the same IDs as another server.', $hint);
 is(check('node_id'), qq(error|"snowflake.node_id" is not set. $hint), 'the doctor says so, too');
 $node->restart;
 like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), qr/^\d+$/, 'after the restart there is an ID');
@@ -186,7 +186,7 @@ logs('why, and what to do', $offset, 'FATAL:  invalid value for parameter "snowf
 my @right = ("shared_preload_libraries = 'snowflake'", 'snowflake.node_id = 1');
 configure(@right);
 $node->start;
-is(check('settings'), 'ok|The server will start with what its configuration files have now.', 'all is right');
+is(check('settings'), 'ok|The server will start with its present configuration files.', 'all is right');
 foreach my $case (
 	[ [ 'snowflake.node_id = 32' ], 3, 'invalid value for parameter "snowflake.node_id": 32', $detail, $hint ],
 	[ [ "snowflake.layout = 'time:41 node:3 worker:7 sequence:12'", 'snowflake.node_id = 9' ], 4,
@@ -203,7 +203,7 @@ foreach my $case (
 	my ($lines, $line, $message, $why, $right) = @$case;
 	my ($name) = lc($lines->[-1]) =~ /^(\S+)/;
 	my $what = qq($message, in file "$file", line $line);
-	my $mend = qq(Correct "$name" before the next restart: in that file, or where a program such as Patroni writes the file, in the configuration of that program.) . ($right ? " $right" : '');
+	my $mend = qq(Correct "$name" before the next restart. If a program such as Patroni writes the file, change the configuration of that program.) . ($right ? " $right" : '');
 
 	$offset = -s $node->logfile;
 	configure(@right, @$lines);
@@ -227,7 +227,7 @@ $offset = -s $node->logfile;
 configure(@right, "snowflake.layout = 'time:41 node:10 sequence:12'", 'snowflake.node_id = 99999', 'snowflake.node_id = 900', 'snowflake.nodeid = 1');
 reload_node($node);
 logs('a name that is none', $offset, 'LOG:  invalid configuration parameter name "snowflake.nodeid"', '"snowflake" is a reserved prefix.');
-is(check('settings'), 'ok|The server will start with what its configuration files have now.', 'another layout and its number: it would start');
+is(check('settings'), 'ok|The server will start with its present configuration files.', 'another layout and its number: it would start');
 configure(@right);
 reload_node($node);
 my $log = slurp_file($node->logfile, $offset);
@@ -242,7 +242,7 @@ is(said('CREATE TABLE t (id bigint DEFAULT snowflake_nextval())', $node, 'other'
 says('an integer', 'CREATE TABLE narrow (id int DEFAULT snowflake_nextval()); INSERT INTO narrow DEFAULT VALUES',
 	'22003: integer out of range');
 is(check('tables') =~ s/\n.*//sr,
-	q(error|public.narrow.id is of type integer, which is too small for an ID, so that inserts fail. To see what it takes to make it a bigint, run SELECT * FROM public.snowflake_convert('public.narrow', 'id').),
+	q(error|public.narrow.id is of type integer, which is too small for an ID: inserts fail. To see what it takes to make it a bigint, run SELECT * FROM public.snowflake_convert('public.narrow', 'id').),
 	'the doctor names the column, and what mends it');
 $node->safe_psql('postgres', "SELECT FROM snowflake_convert('public.narrow', 'id', dry_run => false); INSERT INTO narrow DEFAULT VALUES");
 pass('which does');
@@ -258,7 +258,7 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
 is_deeply(said('SELECT snowflake_nextval()', $standby),
-	[ '25006: cannot generate snowflake IDs during recovery', 'A standby would issue the IDs that its primary issues.',
+	[ '25006: cannot generate snowflake IDs during recovery', 'A standby would issue the same IDs as its primary.',
 		'Generate IDs on the primary server. The connection option target_session_attrs=read-write finds it among several hosts.' ], 'a standby');
 $standby->append_conf('postgresql.conf', 'snowflake.node_id = 77');
 reload_node($standby);

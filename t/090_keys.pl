@@ -152,7 +152,7 @@ is(sql("SELECT key ~ '^MD00000001[0-9]{15}0053[0-9]{5}\$' AND id = snowflake_cur
 restart_with("snowflake.layout = 'worker:5 time:41 node:5 sequence:12'\n");
 $error = error_of(create_format('WD'));
 is($error->{detail},
-	'The field "sequence" has a width of 5, for 24 of 31 worker numbers, and in the layout "worker:5 time:41 node:5 sequence:12" the worker is above the time: it must hold them all.',
+	'The field "sequence" has a width of 5, for 24 of 31 worker numbers, and in the layout "worker:5 time:41 node:5 sequence:12" the worker is above the time. The field must then hold all worker numbers.',
 	'a worker above the time');
 sql(create_format('WD', 'sequence_width => 6'));
 is(sql("SELECT count(*) FROM generate_series(1, 1000) AS i, snowflake_key('WD', i) AS key, snowflake_key_parse(key) AS p WHERE (p.id, p.node) = (snowflake_currval(), 1)"),

@@ -820,7 +820,7 @@ SQL
 	$first->safe_psql('postgres', 'CREATE SCHEMA theirs; CREATE EXTENSION snowflake_registry SCHEMA theirs', extra_params => [ '-U', 'somebody' ]);
 	$error = error_of($first, 'postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_segment_create('a')");
 	like("$error->{message} $error->{detail}", qr/does not belong to a superuser/, 'segments of somebody in the home database are not used');
-	like($error->{hint}, qr/^If it has tags, they are those of a registry: name that database in "snowflake\.registry"\. If it has none, drop it/, 'and nobody is told to drop tags that are in use');
+	like($error->{hint}, qr/^If it has tags, the database is a registry: name it in "snowflake\.registry"\. If it has none, drop the extension/, 'and nobody is told to drop tags that are in use');
 	$first->stop;
 }
 

@@ -123,7 +123,7 @@ $server->restart;
 wait_number($server);
 renews($server, 'the next library, the registry of this version');
 draws_with($server, 'the next library, with the objects of this version');
-is(check($server, 'extension'), "warning|The extension is of version $old in this database, and the server's library of version $new. If the library is newer, run ALTER EXTENSION snowflake UPDATE. If it is older, install the newer one and restart the server.",
+is(check($server, 'extension'), "warning|This database has version $old of the extension, and the server has loaded version $new of its library. If the library is newer, run ALTER EXTENSION snowflake UPDATE. If it is older, install the newer one and restart the server.",
 	'which snowflake_check() says');
 like(check($server, 'other_extension'), qr/^ok\|/, 'the scripts of this version, which the next one leaves in the folder, are not of another extension');
 cmp_ok($server->safe_psql('postgres', q(SELECT count(fmgr_c_validator(objid)) FROM pg_depend JOIN pg_extension e ON e.oid = refobjid
@@ -156,7 +156,7 @@ system_or_bail('cp', '--remove-destination', "$older->{libdir}/snowflake.so", "$
 $server->restart;
 wait_number($server);
 draws_with($server, 'back to this library, with the objects of the next version');
-like(check($server, 'extension'), qr/^warning\|.* version $new .* version $old\. .* If it is older, install the newer one/,
+like(check($server, 'extension'), qr/^warning\|.* version $new .* version $old of its library\. .* If it is older, install the newer one/,
 	'which snowflake_check() says');
 
 $_->stop foreach $stays, $server, $registry;

@@ -342,7 +342,7 @@ is(sql($coordinator, q{SELECT count(*), count(DISTINCT n), string_agg(DISTINCT (
 # Segments without a registry
 #
 my $error = fails($workers[0], "SELECT snowflake_segment_nextval('ticket')");
-is("$error->{message}: $error->{hint}", 'segment tag "ticket" does not exist: If other servers are to share its numbers, set "snowflake.registry" on all of them and create it there, with a start above the numbers in use: without a registry, each server counts for itself.',
+is("$error->{message}: $error->{hint}", 'segment tag "ticket" does not exist: To share its numbers with other servers, set "snowflake.registry" on all of them, and create the tag with a start above the numbers in use. Without a registry, each server counts for itself.',
 	'segments without a registry: the hint is to set one');
 sql($_, "SELECT snowflake_segment_create('ticket', start => 10001)") foreach @nodes;
 is(join(' ', everywhere("SELECT snowflake_segment_nextval('ticket')")), '10001 10001 10001', 'else each server gives the same numbers');

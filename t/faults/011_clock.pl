@@ -569,7 +569,7 @@ SQL
 		qr/^The layout "time:24\@1s node:31 worker:2 sequence:6" with epoch 2020-01-01 00:00:00\+00 ends at 2020-07-13 04:20:16\+00\. The clock shows 2020-07-13 04:19:\S+\+00\.$/,
 		'and when');
 	is( $error->{hint},
-		q{If the clock is right, set a later "snowflake.epoch", with which the IDs begin anew, and a "snowflake.node_id" that no server has had, unless the new IDs go to tables without old ones. Then restart the server and call snowflake_accept_layout().},
+		q{If the clock is right, set a later "snowflake.epoch": IDs begin anew. If they go to tables with old IDs, also set a "snowflake.node_id" that no server has had. Then restart the server and call snowflake_accept_layout().},
 		'and what to do');
 
 	check_drawn($node, 60_000, 'up to the end');

@@ -125,7 +125,7 @@ sub foretells
 	my $ms = $clock == -$hour ? '3[56]\d{5}' : '[56]\d{4}';
 
 	ok($standby->poll_query_until('postgres',
-			qq(SELECT status = 'warning' AND detail ~ 'Promoted now, this server would draw no ID for $ms ms: ' FROM snowflake_check() WHERE "check" = 'mark')),
+			qq(SELECT status = 'warning' AND detail ~ 'After a promotion this server would draw no ID for $ms ms, until ' FROM snowflake_check() WHERE "check" = 'mark')),
 		"$name: snowflake_check() says so");
 	return;
 }
@@ -449,7 +449,7 @@ sub test_lagging
 	cmp_ok($paused->safe_psql('postgres', $mark),
 		'<', $marks[-1], 'paused: the mark is not replayed');
 	like($paused->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE "check" = 'mark')),
-		qr/ WAL that it has received and not replayed: \d+ \w+, as the replay is paused\./, 'paused: snowflake_check() says so');
+		qr/ It has received WAL and not replayed it yet: \d+ \w+, as the replay is paused\./, 'paused: snowflake_check() says so');
 	is_in_recovery($paused_session, 'paused');
 	is_in_recovery($behind_session, 'lagging');
 	kill_primary($primary, 'kill -9');
@@ -499,7 +499,7 @@ sub test_lagging
 	$told->promote;
 	issues_nothing($told, $told_session, $ledger{told}, $name);
 	like(session_error($told_session, 'SELECT snowflake_nextval()')->{hint},
-		qr/or call snowflake_advance\(\) with the largest ID that clients have seen\. This server was promoted, .* repeats IDs that were lost/,
+		qr/or call snowflake_advance\(\) with the largest ID that clients have seen\. This server was promoted and is not confirmed\. .* repeat IDs that were lost/,
 		"$name: the HINT");
 	my ($largest) = sort { $b <=> $a } map { received($_) } $before, $after, $rows;
 	$told->safe_psql('postgres', "SET client_min_messages = error; SELECT snowflake_advance($largest)");

@@ -720,10 +720,10 @@ CONF
 				options => [ '-v', 'ON_ERROR_STOP=1' ]);
 			is($status, 0, "another $what: restored");
 			is(join("\n", messages('WARNING', $stderr)),
-				'01000: the IDs of this dump are of another layout or epoch, so its durable mark is not taken',
+				'01000: the durable mark of this dump is not restored, as its IDs are of another layout or epoch',
 				"another $what: a warning");
 			like($stderr,
-				qr/DETAIL:  The dump has layout "\Q$its_layout\E" and epoch \Q$its_epoch\E, this server layout "\Q$layout\E" and epoch \Q2020-01-01 00:00:00+00\E\./,
+				qr/DETAIL:  The dump has layout "\Q$its_layout\E" and epoch \Q$its_epoch\E, this server has layout "\Q$layout\E" and epoch \Q2020-01-01 00:00:00+00\E\./,
 				"another $what: that shows both");
 			no_row($node, "other_$what", "another $what");
 			my $ledger = new_ledger();

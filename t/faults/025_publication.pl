@@ -132,9 +132,9 @@ foreach my $copy ('off', 'on')
 	$state = state_of($s2);
 	subscribe($s1, $s2, $copy);
 	is(state_of($s2), $state, "copy $copy: what the subscriber has is what it had");
-	is(doctor($s1), 'ok|A publication has tables that this server keeps its state in: everything. Subscribers need these tables, too, and discard what comes.',
+	is(doctor($s1), 'ok|A publication includes tables in which this server keeps its state: everything. Subscribers need these tables, too, and discard the changes that arrive.',
 		"copy $copy: snowflake_check() says that they are published");
-	is(doctor($s2), 'ok|A subscription has tables that this server keeps its state in, and what it brings for them is discarded: s.',
+	is(doctor($s2), 'ok|A subscription includes tables in which this server keeps its state: s. The server discards the changes that arrive for them.',
 		"copy $copy: and subscribed to");
 
 	# the subscriber is ahead of the publisher
@@ -191,7 +191,7 @@ foreach my $copy ('off', 'on')
 
 		$state = state_of($s2);
 		$s1->safe_psql('postgres', "SET session_replication_role = replica; ALTER TABLE $home DISABLE TRIGGER refuse_truncate; TRUNCATE $home");
-		ok($s2->wait_for_log(qr/ERROR:  cannot truncate "backfill"\n.*HINT:  Let the publisher send these tables no more\. ALTER SUBSCRIPTION \.\.\. SKIP leaves out this transaction, with all/s, $log),
+		ok($s2->wait_for_log(qr/ERROR:  cannot truncate "backfill"\n.*HINT:  Remove the table from the publication\. ALTER SUBSCRIPTION \.\.\. SKIP skips this transaction with all/s, $log),
 			'where it comes nevertheless, the subscriber refuses it');
 		is(state_of($s2), $state, 'and has what it had');
 	}
@@ -204,7 +204,7 @@ foreach my $copy ('off', 'on')
 		$s2->safe_psql('postgres', "DROP SUBSCRIPTION s; ALTER DATABASE postgres SET session_replication_role = replica; ALTER TABLE $tags DISABLE TRIGGER ALL; ALTER TABLE $tags ENABLE TRIGGER ALL; ALTER TABLE $home ENABLE TRIGGER ALL");
 		$s2->restart;
 		$faults++;
-		like(doctor($s2), qr/^error\|The triggers of table $home are not as they were created, .* Run (ALTER TABLE .*)\.$/,
+		like(doctor($s2), qr/^error\|The triggers of table $home were changed\. .* Run (ALTER TABLE .*)\.$/,
 			'triggers that were changed are an error of snowflake_check()');
 		backfill($s2, 100, $A);
 		draw_numbers($s2, 3000);
@@ -218,7 +218,7 @@ foreach my $copy ('off', 'on')
 			'discard_replicated R, refuse_truncate A', 'the worker mends triggers on the tables of segments');
 		my ($mend) = doctor($s2) =~ /Run (.*)\.$/;
 		$s2->safe_psql('postgres', $mend);
-		is(doctor($s2), 'ok|No publication or subscription has what this server keeps in its home database.',
+		is(doctor($s2), 'ok|No publication or subscription includes the state that this server keeps in its home database.',
 			'and what snowflake_check() says mends the others');
 		my ($dump) = run_command([ 'pg_dump', '-d', $s2->connstr('postgres') ]);
 		like($dump, qr/CREATE EXTENSION .*snowflake_registry/, 'a dump has the extension');
@@ -293,7 +293,7 @@ SKIP:
 	ok($s2->poll_query_until('postgres', 'SELECT last_value = 10 FROM beat_n_seq'), 'a subscription writes sequences');
 	ok($s2->wait_for_log(qr/mismatched or renamed sequence on subscriber \("snowflake_home\.mark"\)/, $log),
 		'but not the mark');
-	like(doctor($s2), qr/^warning\|A subscription has the durable mark, .*: s\. /, 'as snowflake_check() says');
+	like(doctor($s2), qr/^warning\|A subscription includes the durable mark, .*: s\. /, 'as snowflake_check() says');
 	$log = -s $s2->logfile;
 	$s2->safe_psql('postgres', 'ALTER SUBSCRIPTION s REFRESH SEQUENCES');
 	ok($s2->wait_for_log(qr/mismatched or renamed sequence on subscriber \("snowflake_home\.mark"\)/, $log),

@@ -106,7 +106,7 @@ sub outside
 my $more_bits =
   'If the clock is right, give the time field more bits, up to %d, restart the server and call snowflake_accept_layout(). Existing IDs keep their meaning, and new ones are larger.';
 my $new_epoch =
-  'If the clock is right, set a later "snowflake.epoch", with which the IDs begin anew, and a "snowflake.node_id" that no server has had, unless the new IDs go to tables without old ones. Then restart the server and call snowflake_accept_layout().';
+  'If the clock is right, set a later "snowflake.epoch": IDs begin anew. If they go to tables with old IDs, also set a "snowflake.node_id" that no server has had. Then restart the server and call snowflake_accept_layout().';
 
 # "ids" is how many a time unit has, "last" the last one of the node.  The short
 # ones have 2^16 units of 10 ms from 2080-01-01 00:00:00+00, 3471292800.  (Not in
@@ -425,7 +425,7 @@ sub test_year
 	($status, $detail) = check('drift');
 	is($status, 'error', 'an hour back');
 	like($detail,
-		qr/^IDs were issued, or may have been before the start, up to .*, which is 3\d{6} ms ahead of the clock; "snowflake\.max_drift" allows 1000 ms\. Set the server's clock/,
+		qr/^IDs may have been issued with times up to .*, which is 3\d{6} ms ahead of the clock; "snowflake\.max_drift" allows 1000 ms\. Set the server's clock/,
 		'and how far');
 	clock_at(1577836800 - 10 * $day);
 	($status, $detail) = check('clock');

@@ -73,12 +73,12 @@ says($node, 'mark', qr/^ok\|Nothing is reserved\. The durable mark is in databas
 my $services_pid = services_pid($node);
 kill 'STOP', $services_pid;
 $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
-is(check($node, 'layout'), 'ok|Layout and epoch are being recorded for other databases to see where the durable mark is.', 'at once after it');
+is(check($node, 'layout'), 'ok|The server is about to record for other databases where the durable mark is.', 'at once after it');
 # only what lasts is worth a warning
 my $blocker = session($node);
 $blocker->query_safe('BEGIN; LOCK pg_db_role_setting IN EXCLUSIVE MODE');
 kill 'CONT', $services_pid;
-says($node, 'layout', qr/^warning\|Layout and epoch could not be recorded for other databases to see where the durable mark is\. The server's log says why\. Mend the cause; the background worker tries again every 10 seconds\.$/,
+says($node, 'layout', qr/^warning\|The server could not record for other databases where the durable mark is\. The server's log says why\. Mend the cause; the background worker tries again every 10 seconds\.$/,
 	'which it could not be');
 $blocker->query_safe('ROLLBACK');
 $blocker->quit;
@@ -95,7 +95,7 @@ foreach my $what ('DATABASE "Other"', 'ROLE "Some"', 'ROLE ALL')
 }
 $node->safe_psql('postgres', 'ALTER DATABASE postgres RESET snowflake.recorded');
 is( check($node, 'layout'),
-	qq(warning|It is not recorded for other databases to see where the durable mark is, as "snowflake.recorded" was removed; a restart of the server brings it back. Run ALTER DATABASE postgres SET snowflake.recorded = $recorded.),
+	qq(warning|Somebody has removed "snowflake.recorded", which shows other databases where the durable mark is. Restart the server, or run ALTER DATABASE postgres SET snowflake.recorded = $recorded.),
 	'recorded nowhere');
 
 $node->safe_psql('postgres', "ALTER $_ RESET snowflake.recorded") foreach 'DATABASE "Other"', 'ROLE "Some"', 'ROLE ALL';
@@ -119,7 +119,7 @@ $node->safe_psql('postgres', "ALTER DATABASE postgres SET snowflake.recorded = $
 
 restart_with_conf($node, qq(snowflake.database = 'Other'\n));
 is( check($node, 'layout'),
-	'error|The durable mark of this server is in database "postgres", and "snowflake.database" is "Other". Set that to "postgres" and restart the server. Or move the mark, as docs/operations.md says under "Move the mark".',
+	'error|The durable mark of this server is in database "postgres", and "snowflake.database" is "Other". Set "snowflake.database" to "postgres" and restart the server. Or move the mark, as docs/operations.md says under "Move the mark".',
 	'another home database');
 
 #
@@ -131,7 +131,7 @@ max_connections = 97
 max_worker_processes = 0
 CONF
 is( check($node, 'slots'),
-	'warning|Worker slots: 3. "max_connections" is 97. So more than 32 backends may share a slot, which slows them down when they draw IDs at once. Set "max_connections" lower, on a primary before its standbys, and use a connection pooler, or choose a layout with more worker bits before the first ID is drawn.',
+	'warning|Worker slots: 3. "max_connections" is 97. More than 32 backends may share a slot, and slow each other down when they draw at once. Set "max_connections" lower, on a primary before its standbys, and use a connection pooler.',
 	'more than 32 connections a slot');
 my $no_place = 'which leaves no place for the two background workers of snowflake. Raise it by 2, on standbys first, and restart the server.';
 is(check($node, 'worker'), qq(error|"max_worker_processes" is 0, $no_place), 'no background worker');
@@ -145,7 +145,7 @@ says($node, 'worker', qr/^ok\|The background workers are running\.$/, 'with a ba
 says($node, 'mark', qr/^ok\|The durable mark /, 'which has read the mark');
 forget_mark($node);
 restart_with_conf($node, "snowflake.layout = 'js53'");
-is(check($node, 'slots'), 'ok|The layout has no worker field, so that all backends share one slot.', 'no worker field');
+is(check($node, 'slots'), 'ok|The layout has no worker field, so all backends share one slot.', 'no worker field');
 $node->safe_psql('postgres', 'CREATE TABLE strange (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO strange VALUES (1::bigint << 60), (-1)');
 like(check($node, 'tables'), qr/^warning\|public\.strange\.id has numbers that are no IDs of the layout "time:41 node:4 sequence:8", such as 1152921504606846976\. If IDs were drawn with another layout, [^\n]* reads them\.\nok\|/,
 	'numbers above all IDs of the layout');
@@ -208,7 +208,7 @@ kill 'STOP', postmaster_pid($node);
 $watcher->query_safe("SELECT pg_terminate_backend($pid)");
 wait_for(sub { ($said_of_it = $watcher->query_safe($worker_check)) =~ /^error/ });
 kill 'CONT', postmaster_pid($node);
-is($said_of_it, q(error|The background worker "snowflake mark writer" is not running. It is started again a second after it has ended. If it is not, see the server's log.), 'a background worker that is not there');
+is($said_of_it, q(error|The background worker "snowflake mark writer" is not running. The server starts it again a second after it has ended. If it does not, see the server's log.), 'a background worker that is not there');
 $watcher->quit;
 says($node, 'worker', qr/^ok\|The background workers are running\.$/, 'a new background worker');
 says($node, 'mark', qr/^ok\|/, 'and all is well with the mark');
@@ -231,7 +231,7 @@ foreach my $stopped (
 		return $error->{detail} =~ /has not reacted/;
 	});
 	like($error->{detail}, qr/^$hangs Waited for "snowflake\.max_wait", 100 ms\.$/, "$name, stopped: sessions that wait are told");
-	like(check($node, 'worker'), qr/^warning\|$hangs Find out what keeps it: [^\n]*$/, "$name, stopped: a warning");
+	like(check($node, 'worker'), qr/^warning\|$hangs Find out what blocks it: [^\n]*$/, "$name, stopped: a warning");
 	like(check($node, 'mark'), $name eq 'snowflake services' ? qr/^ok\|/ : qr/^error\|$hangs Find out/, "$name, stopped: and of the mark");
 	kill 'CONT', $stopped_pid;
 	says($node, 'worker', qr/^ok\|The background workers are running\.$/, "$name goes on");
@@ -248,7 +248,7 @@ is(check($node, 'drift'), "ok|IDs are not ahead of the server's clock.", 'as IDs
 
 # the clock is set
 $node->safe_psql('postgres', 'SELECT pg_stat_snowflake_reset()');
-like(check($node, 'steps'), qr/^ok\|The server's clock was not seen to be set since \d/, 'a clock that was not set');
+like(check($node, 'steps'), qr/^ok\|No step of the server's clock has been seen since \d/, 'a clock that was not set');
 foreach my $step (60, 0)
 {
 	set_clock($node, $step);
@@ -256,11 +256,11 @@ foreach my $step (60, 0)
 	$node->psql('postgres', 'SET snowflake.max_wait = 0; SELECT snowflake_nextval()');
 	like(check($node, 'steps'),
 		$step > 0 ? qr/^ok\|Since \S+ \S+ the server's clock was set forward once, by (60000|59999|60001) ms\.$/
-		: qr/^warning\|Since \S+ \S+ the server's clock was set back once, by (60000|59999|60001) ms, and set forward once, by \d+ ms\. Let a time server slew the clock instead, or set "snowflake\.clock" to "monotonic"\. To forget it, call pg_stat_snowflake_reset\(\)\.$/,
+		: qr/^warning\|Since \S+ \S+ the server's clock was set back once, by (60000|59999|60001) ms, and set forward once, by \d+ ms\. Let a time server slew the clock instead, or set "snowflake\.clock" to "monotonic"\. To clear this warning, call pg_stat_snowflake_reset\(\)\.$/,
 		$step > 0 ? 'set forward' : 'and back');
 }
 $node->safe_psql('postgres', 'SELECT pg_stat_snowflake_reset()');
-like(check($node, 'steps'), qr/^ok\|The server's clock was not seen/, 'forgotten');
+like(check($node, 'steps'), qr/^ok\|No step of the server's clock has been seen/, 'forgotten');
 # it catches up
 set_clock($node, 60);
 with_settings($node, 'snowflake.reserve_window' => '1h');
@@ -273,7 +273,7 @@ says($node, 'mark', qr/^ok\|/, 'a clean restart lowers it');
 $node->safe_psql('postgres', "SELECT snowflake_advance(snowflake_compose(now() + interval '1 h', 1, 0, 0))");
 says($node, 'mark', qr/^ok\|/, 'snowflake_advance() into the future: the mark is where it should be');
 like(check($node, 'drift'),
-	qr/^error\|IDs were issued, or may have been before the start, up to .*, which is 3[56]\d{5} ms ahead of the clock; "snowflake\.max_drift" allows 1000 ms\. Set the server's clock\. If it is right, wait until it has caught up, or raise "snowflake\.max_drift" to go on ahead of it\.$/,
+	qr/^error\|IDs may have been issued with times up to .*, which is 3[56]\d{5} ms ahead of the clock; "snowflake\.max_drift" allows 1000 ms\. Set the server's clock\. If it is right, wait until it has caught up, or raise "snowflake\.max_drift" to go on ahead of it\.$/,
 	'and the drift is not');
 set_clock($node, $day);
 $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
@@ -283,9 +283,9 @@ $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 #
 with_settings($node, 'snowflake.max_drift' => '1h');
 set_clock($node, $day - 4800);
-like(check($node, 'drift'), qr/^error\|IDs were issued/, 'more than max_drift');
+like(check($node, 'drift'), qr/^error\|IDs may have been issued/, 'more than max_drift');
 set_clock($node, $day - 2400);
-like(check($node, 'drift'), qr/^warning\|IDs were issued, .* ahead of the clock; "snowflake\.max_drift" allows 3600000 ms\. The clock was set back, or IDs are drawn faster/,
+like(check($node, 'drift'), qr/^warning\|IDs may have been issued .* ahead of the clock; "snowflake\.max_drift" allows 3600000 ms\. The clock was set back, or IDs are drawn faster/,
 	'two thirds of max_drift');
 set_clock($node, $day - 1200);
 like(check($node, 'drift'), qr/^ok\|The time in IDs is 1[12]\d{5} ms ahead of the server's clock; "snowflake\.max_drift" is 3600000 ms\.$/,
@@ -304,12 +304,12 @@ foreach my $clock (qw(monotonic logical))
 	like(check($node, 'drift'), qr/^ok\|The time in IDs is \d+ ms/, "$clock: no drift");
 	set_clock($node, $day - 2400);
 	says($node, 'drift',
-		qr/^warning\|The time in IDs is 2[34]\d{5} ms ahead of the server's clock; "snowflake\.max_drift" is 3600000 ms\. The clock was set back, which IDs do not follow before the next start of the server\. If the clock is right, restart the server\.$/,
+		qr/^warning\|The time in IDs is 2[34]\d{5} ms ahead of the server's clock; "snowflake\.max_drift" is 3600000 ms\. The clock was set back, and IDs follow it only after a restart\. If the clock is right, restart the server\.$/,
 		"$clock, set back by two thirds of max_drift");
 	set_clock($node, $day - 4800);
-	says($node, 'drift', qr/^warning\|The time in IDs is 4[78]\d{5} ms ahead of the server's clock; .* If the clock is right, restart the server when it can be without IDs for 1[12]\d{5} ms, until/, "$clock, by four thirds");
+	says($node, 'drift', qr/^warning\|The time in IDs is 4[78]\d{5} ms ahead of the server's clock; .* If the clock is right, restart the server at a time when it can do without IDs for 1[12]\d{5} ms\.$/, "$clock, by four thirds");
 	restart_with_conf($node, "snowflake.clock = $clock\n");
-	says($node, 'drift', qr/^error\|IDs were issued, [^\n]*, which is 4[78]\d{5} ms ahead of the /, "$clock, restarted: it is so");
+	says($node, 'drift', qr/^error\|IDs may have been issued [^\n]*, which is 4[78]\d{5} ms ahead of the /, "$clock, restarted: it is so");
 	set_clock($node, $day);
 	restart_with_conf($node, "snowflake.clock = $clock\n");
 	$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
@@ -381,7 +381,7 @@ sql("UPDATE pg_index SET indcheckxmin = false WHERE indexrelid = 't_pkey'::regcl
 says($node, 'mark', qr/^ok\|.* ms behind the clock/, 'the clock passes the mark');
 sql("INSERT INTO t SELECT snowflake_compose(reserved_until, 1, 0, 0) FROM pg_stat_snowflake");
 like(check($node, 'tables'),
-	qr/^error\|public\.t\.id has an ID of this server that is not below the durable mark, so that the server may draw it again: (\d+), of \S+ \S+\. Run SELECT public\.snowflake_advance\(\1\)\.\n/,
+	qr/^error\|public\.t\.id has an ID of this server that is not below the durable mark: (\d+), of \S+ \S+\. The server may draw it again\. Run SELECT public\.snowflake_advance\(\1\)\.\n/,
 	'an ID at the mark');
 sql('SELECT snowflake_advance(max(id)) FROM t');
 like(check($node, 'tables'), qr/^ok\|/, 'which the mark is raised above');
@@ -449,16 +449,16 @@ foreach my $clock ('monotonic', 'system')
 	my $shown = $clock eq 'system' ? 'clock' : 'monotonic clock';
 	my $restart = $clock eq 'system' ? '' : ' and restart the server';
 	my $day_ms = qr/86[34]\d{5}/;
-	my $repeats = ', and then might repeat IDs that its primary drew last and that it has not received';
+	my $repeats = ', and might then repeat the last IDs of its primary, if it has not received them';
 
 	$standby->append_conf('postgresql.conf', "snowflake.clock = $clock");
 	$standby->start;
 	wait_for(sub { sql('SELECT snowflake_nextval(), pg_switch_wal()'); return check($standby, 'clock') =~ /^warning/ });
 	like(check($standby, 'clock'),
-		qr/^warning\|The $shown shows \S+ \S+\. It was $day_ms ms behind that of the server that sends WAL to this standby when that last sent something, at \S+ \S+\. Promoted, this server would draw no ID before its clock has caught up$repeats\. Set the server's clock$restart\.$/,
+		qr/^warning\|The $shown shows \S+ \S+\. It was $day_ms ms behind the clock of the server that sends WAL, by its last message, at \S+ \S+\. After a promotion this server would draw no ID until its clock has caught up$repeats\. Set the server's clock$restart\.$/,
 		"$clock: a clock that is behind the primary's");
 	says($standby, 'mark',
-		qr/^warning\|$replayed ahead of the clock\. Promoted now, this server would draw no ID for $day_ms ms: until its clock, plus "snowflake\.max_drift", has reached the mark$repeats\. If the clock is wrong, set it$restart\.$/,
+		qr/^warning\|$replayed ahead of the clock\. After a promotion this server would draw no ID for $day_ms ms, until its clock plus "snowflake\.max_drift" has reached the mark$repeats\. If the clock is wrong, set it$restart\.$/,
 		"$clock: and so behind the mark");
 	is($standby->safe_psql('Other', q(SELECT string_agg("check", ' ') FROM snowflake_check() WHERE status <> 'ok' AND "check" !~ 'time_sync|tables')),
 		'clock mark', "$clock: in a database that does not have the mark");
@@ -545,7 +545,7 @@ $kernel_says->(0, 0);
 # TIME_INS 1, TIME_DEL 2, TIME_OOP 3, TIME_WAIT 4, TIME_ERROR 5; STA_UNSYNC 64
 my $synchronised = 'ok|The kernel says that the clock is synchronised.';
 my $unsynchronised = 'warning|The kernel says that the clock is not synchronised. Start chronyd, ntpd or systemd-timesyncd.';
-my $leap = "$synchronised A leap second comes at the end of the day, in UTC, which IDs do not wait for.";
+my $leap = "$synchronised A leap second comes at the end of the day, in UTC. IDs do not wait for it.";
 foreach my $case (
 	[ 0, 0, $synchronised ],
 	[ 5, 64, $unsynchronised ],

@@ -290,7 +290,7 @@ SQL
 	flows($late, 'before the mark');
 	set_clock($late->{node}, 120);
 	stops($late, '55P03', 'past the mark', qr/^This server is node $number until /,
-		'cannot generate a snowflake ID: the clock is ahead of what the lease of the node number allows');
+		'cannot generate a snowflake ID: the clock is past the end of the lease of the node number');
 	set_clock($late->{node}, 0);
 	set_proxy($late->{proxy}, 'pass');
 	flows($late, 'before the mark again');
@@ -500,7 +500,7 @@ sub test_restart
 		$ways{$name}->($server->{node});
 		if ($name eq 'reboot')
 		{
-			stops($server, '55P03', $name, qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
+			stops($server, '55P03', $name, qr/^The registry has not answered the background worker yet\.|^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
 			$server->{draw} = draw_on($server);
 			stops($server, '55P03', $name, qr/^The registry could not be asked: no (?:answer|connection) in 5000 ms/);
 			is(drawn($server->{draw}) + @{ $server->{ids} }, 0, "$name: nothing is issued");
@@ -545,7 +545,7 @@ sub test_restart
 	$narrow->{node}->append_conf('postgresql.conf', "snowflake.layout = 'time:41 node:2 worker:2 sequence:6'\n");
 	$narrow->{node}->start;
 	$narrow->{node}->safe_psql('postgres', 'SET snowflake.max_wait = 10000; SELECT snowflake_accept_layout()');
-	stops($narrow, '55P03', 'fewer node bits', qr/^The background worker has not had an answer from the registry yet\.|^The registry could not be asked: /);
+	stops($narrow, '55P03', 'fewer node bits', qr/^The registry has not answered the background worker yet\.|^The registry could not be asked: /);
 
 	$_->{node}->stop foreach @servers;
 	return;
@@ -827,10 +827,10 @@ sub test_skew
 	my $behind = new_server($registry, 'behind', clock => -600);
 	my $any = new_server($registry, 'any', clock => 8, conf => "snowflake.max_clock_skew = -1\n");
 	my $far = new_server($registry, 'far', clock => 600, conf => "snowflake.max_clock_skew = -1\n");
-	my $error = stops($ahead, '55000', '8 s ahead', qr/^The clock of this server is (?:80|79)\d\d ms ahead of that of the registry; $skew/);
+	my $error = stops($ahead, '55000', '8 s ahead', qr/^The clock of this server is (?:80|79)\d\d ms ahead of the clock of the registry; $skew/);
 	like($error->{hint}, qr/^Set the server's clock, or "snowflake\.max_clock_skew"\./, 'which is to be set');
-	stops($behind, '55000', '10 min behind', qr/^The clock of this server is (?:600\d|599\d)\d\d ms behind that of the registry; $skew/);
-	ok(wait_log($behind, qr/WARNING:  could not lease a snowflake node number\n.*is \d+ ms behind that of the registry/), 'so says the log');
+	stops($behind, '55000', '10 min behind', qr/^The clock of this server is (?:600\d|599\d)\d\d ms behind the clock of the registry; $skew/);
+	ok(wait_log($behind, qr/WARNING:  could not lease a snowflake node number\n.*is \d+ ms behind the clock of the registry/), 'so says the log');
 	# a lost lease of its might outlast what the registry closes for
 	$error = stops($far, '55000', '10 min ahead', qr/^The registry gives no node number, as the server is too far ahead of the registry's clock to get a node number: The server's clock is (?:600|599)\.\d s ahead of the registry's; at most 10 s are allowed\./);
 	is($error->{hint}, 'Set the clocks of the server and of the registry right.', 'whatever skew is allowed');
@@ -876,13 +876,13 @@ sub test_clocks
 	foreach ($warn, $stop) { number($_); draw_on($_, max_wait => '3s'); wait_drawn($_->{draws}[0], 1000); }
 	my $off_since = time();
 	set_clock($_->{node}, 8) foreach $warn, $stop;
-	ok(wait_log($warn, qr/WARNING:  the server's clock differs too much from others\n.*DETAIL:  The clock of this server is \d+ ms ahead of that of the registry; $skew/),
+	ok(wait_log($warn, qr/WARNING:  the server's clock differs too much from others\n.*DETAIL:  The clock of this server is \d+ ms ahead of the clock of the registry; $skew/),
 		'a clock that goes off: a warning');
 	# measured anew each time, exactly where nobody was slow
 	ok(poll(sub { $warn->{node}->safe_psql('postgres', q(SELECT registry_offset BETWEEN '7.9 s' AND '8.1 s' FROM pg_stat_snowflake)) eq 't' }),
 		'a clock that goes off: by how much');
 	my $end = lease_end($warn);
-	stops($stop, '55000', 'a clock that goes off', qr/^The clock of this server is (?:80|79)\d\d ms ahead of that of the registry; $skew/);
+	stops($stop, '55000', 'a clock that goes off', qr/^The clock of this server is (?:80|79)\d\d ms ahead of the clock of the registry; $skew/);
 	ok(wait_log($stop, qr/WARNING:  this server no longer issues snowflake IDs as node 0\n/), 'and in the log');
 	ok(poll(sub { lease_end($warn) > $end + 7 }), 'a warning: the lease is renewed');
 	is(sqlstates($warn->{draws}[0]), '', 'a warning: IDs go on');
@@ -1000,8 +1000,8 @@ sub test_settings
 	($started, $log) = $start->("snowflake.node_id = -1\nsnowflake.registry = ''\n");
 	like($log, qr/WARNING:.*"snowflake\.node_id" is not set/, 'neither: a warning');
 	like($log, qr/HINT:.*"snowflake\.registry"/, 'neither: with both ways out');
-	my $error = stops($server, '55000', 'neither', qr/Without a number of its own, this server could issue the IDs of another one\./, '"snowflake.node_id" is not set');
-	like($error->{hint}, qr/Set "snowflake\.node_id" to a number .* Or let it lease one, with "snowflake\.registry"\./, 'neither: both ways out');
+	my $error = stops($server, '55000', 'neither', qr/Without a number of its own, this server could issue the same IDs as another server\./, '"snowflake.node_id" is not set');
+	like($error->{hint}, qr/Set "snowflake\.node_id" to a number .* To lease a number instead, set "snowflake\.registry"\./, 'neither: both ways out');
 	# what is only read does not need a number, and no worse than an error comes of the rest
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM pg_stat_snowflake_slots WHERE last_id IS NOT NULL)), '0', 'neither: the views can be read');
 
@@ -1044,7 +1044,7 @@ sub test_settings
 	# no number for the past
 	(undef, $error) = call($server, q(SELECT snowflake_backfill('2021-02-23')));
 	is("$error->{sqlstate}: $error->{message}", '0A000: cannot backfill snowflake IDs with a node number from a registry', 'no backfilling');
-	like($error->{hint}, qr/^Put IDs together with snowflake_id\(\), or backfill on a server whose "snowflake\.node_id" no other server has or can lease\.$/, 'nor with a configured number beside it');
+	like($error->{hint}, qr/^Build the IDs with snowflake_id\(\), or backfill on a server with a "snowflake\.node_id" that no other server has or can lease\.$/, 'nor with a configured number beside it');
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_convert('t', 'id', false) WHERE kind = 'error')), '0', 'a table is converted');
 	my $id = $node->safe_psql('postgres', "SET snowflake.max_wait = '30s'; INSERT INTO t DEFAULT VALUES RETURNING id");
 	push @{ $server->{ids} }, $id;

@@ -244,7 +244,7 @@ my $refused = qr/The registry could not be asked: it is on timeline \d+\/0000000
 my $check = sub { return $node->safe_psql('postgres', q(SELECT status, detail FROM snowflake_check() WHERE "check" = 'registry')); };
 my $detail;
 ok(poll(sub { ($detail = $check->()) =~ $refused }), 'an older timeline is refused') or diag($detail);
-like($detail, qr/close this one, as docs\/registry\.md says under "Backups", and then call snowflake_forget_registry\(\) on this server/, 'and the doctor names the way out');
+like($detail, qr/close the present one, as docs\/registry\.md says under "Backups"\. Then call snowflake_forget_registry\(\) on this server/, 'and the doctor names the way out');
 
 # whatever is killed
 my $services = $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake services'));

@@ -74,7 +74,7 @@ edit('snowflake.node_id=1');
 # A member whose clock is an hour back does not want to be the primary, once.
 my ($behind) = grep { $_ ne $leader } members($app);
 # (between the lines of the hook may be some of Patroni and of the server)
-my $refused = qr/promoted, this server could draw no ID: mark: .* no ID for \d+ ms.*\n(?:(?!snowflake:).*\n)*snowflake: it is not promoted now/;
+my $refused = qr/after a promotion this server could draw no ID: mark: .* no ID for \d+ ms.*\n(?:(?!snowflake:).*\n)*snowflake: this promotion is refused/;
 set_member_clock($app, $behind, -3600);
 sub switch_over
 {
@@ -208,7 +208,7 @@ kill_server($registry, $_, 1) foreach $sync, $old;
 kill 'CONT', $receiver;
 eval { switch_to($registry, 'failover', $async, candidate => $async) };
 is(promoted($registry, $old), $async, 'a failover by hand');
-its_log_says($async, qr/snowflake: the registry opens by itself: \S+, \S+ did not answer as standbys/, 'that may have lost something');
+its_log_says($async, qr/snowflake: the registry opens by itself: \S+, \S+ did not answer as streaming standbys/, 'that may have lost something');
 
 # all commits wait for a standby
 start_patroni($registry, $_) foreach $sync, $old;

@@ -263,7 +263,7 @@ sub test_away
 	stops($never, 'never registered', 20, '55P03', qr/^Node number 20 of this server is not registered in the registry\. $away/);
 	is(row_of($never, 'node_id'), 'warning|This server has no number now. The check "registry" says why.', 'never registered: no number yet');
 	says($never, 'registry', qr/^error\|Node number 20 of this server is not registered in the registry\. $away/, 'never registered: the doctor says so');
-	logs($never, qr/WARNING:  could not register the snowflake node number 20\n.*DETAIL:  $away.*\n.*HINT:  No ID is issued until the registry gives a number, or registers the configured one\./, 'never registered: and the log');
+	logs($never, qr/WARNING:  could not register the snowflake node number 20\n.*DETAIL:  $away.*\n.*HINT:  The server issues no ID until the registry gives it a number, or registers the configured one\./, 'never registered: and the log');
 
 	# neither when it is started again: what it is not is not remembered as if it were
 	$never->{node}->restart;

@@ -117,7 +117,7 @@ sub refuses
 	unlink note_file();
 	my ($status, $said) = pre_promote(@call);
 	is($status, 1, "it is asked, and refuses: $name");
-	like($said, qr/^snowflake: promoted, this server could draw no ID: preload: .*^snowflake: it is not promoted now$/ms, "it says why: $name");
+	like($said, qr/^snowflake: after a promotion this server could draw no ID: preload: .*^snowflake: this promotion is refused$/ms, "it says why: $name");
 	return;
 }
 
@@ -137,7 +137,7 @@ refuses('synchronous_mode: off', config({ synchronous_mode => 'off' }));
 
 foreach (
 	[ 'nobody answers', qr/^snowflake: http:\/\/127\.0\.0\.2:9 could not be asked for its mode: .*Connection refused/m, $elsewhere ],
-	[ 'the file has no address', qr/^snowflake: Patroni could not be asked for its mode: \Q$dir\E\/config\.yml does not tell its address: KeyError\('restapi'\)/m,
+	[ 'the file has no address', qr/^snowflake: Patroni could not be asked for its mode: \Q$dir\E\/config\.yml does not have its address: KeyError\('restapi'\)/m,
 		{ bootstrap => { dcs => {} } } ],
 	[ 'a client certificate is required, and missing', qr/^snowflake: https:\S+ could not be asked for its mode: /m,
 		config({}, %pair, cafile => $pair{certfile}, verify_client => 'required') ])
@@ -197,7 +197,7 @@ stays('synchronous_mode_strict is off', config({ synchronous_mode => $true }), @
 stays('synchronous_mode_strict is off', config({ %strict, synchronous_mode_strict => 'off' }), @others);
 stays('Patroni could not be asked for its mode', config(\%strict, connect_address => '127.0.0.2:9'), @others);
 stays('--others names no member', config(\%strict));
-stays("$others[0], /nowhere did not answer as standbys that stream, and only one may be missing", config(\%strict), $others[0], '/nowhere');
+stays("$others[0], /nowhere did not answer as streaming standbys, and only one may be missing", config(\%strict), $others[0], '/nowhere');
 unlink note_file();
 is(on_role_change(), "snowflake: the registry opens by itself: pre_promote has noted nothing in the last 5 minutes\n", 'it stays as it is: no note');
 
@@ -225,7 +225,7 @@ is($member->safe_psql('postgres', 'SELECT state FROM snowflake_registry'), 'open
 
 # a note of another promotion
 append_to_file(note_file(), encode_json({ open_on => '000000AA', at => time }));
-is(on_role_change(), "snowflake: the registry opens by itself: it was open on timeline 000000AA, which this one does not come from\n", 'another timeline');
+is(on_role_change(), "snowflake: the registry opens by itself: it was open on timeline 000000AA, which is not the parent of the present one\n", 'another timeline');
 
 $_->stop foreach $member, $other;
 done_testing();

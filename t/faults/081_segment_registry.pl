@@ -631,7 +631,7 @@ sub test_away
 		is(drawn_before($server->{node}, $server->{draws}{big}[0]), $server->{count}, "$server->{what}, past the deadline: nothing is issued");
 		is(sqlstates($server->{draws}{big}[0]), '55P03', "$server->{what}, past the deadline: errors");
 		like($server->{node}->safe_psql('postgres', q|SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments'|),
-			qr/^error\|Sessions cannot draw numbers, as the registry has not answered for "snowflake\.lease_ttl", or its longest lease\. $away.*$server->{why}/m,
+			qr/^error\|Sessions cannot draw numbers: the registry has not answered for longer than "snowflake\.lease_ttl", or than its own maximum\. $away.*$server->{why}/m,
 			"$server->{what}, past the deadline: the check says so");
 
 		# what those still under way draw then would be nobody's
@@ -1076,7 +1076,7 @@ RETURNS SETOF snowflake_segment_answer
 LANGUAGE sql AS \$\$ SELECT 1, t, gen_random_uuid(), $columns FROM unnest(tags) AS t \$\$;
 SQL
 		set_registry($server, registry_conninfo($registry, dbname => 'nonsense'));
-		stops($server, 'none', "nonsense, $columns", qr/it did not understand what was asked/);
+		stops($server, 'none', "nonsense, $columns", qr/it did not understand the request/);
 	}
 	unlike(slurp_file($node->logfile), qr/terminated by signal/, 'nonsense: no more comes of it');
 
