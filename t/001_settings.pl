@@ -10,6 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+use Page;
 use SnowflakeTest;
 
 my $node = snowflake_node('settings', "timezone = 'UTC'\n");
@@ -426,6 +427,49 @@ SELECT bool_and(p = snowflake_parse(id)), bool_and(p.node = greatest(current_set
 FROM (SELECT snowflake_nextval() AS id FROM generate_series(1, 100) OFFSET 0) drawn, snowflake_parse(id, '$name') p
 SQL
 }
+restart_with("snowflake.node_id = 1");
+$node->safe_psql('postgres', 'SELECT snowflake_nextval()');
+
+#
+# Over to an older epoch, as docs/history.md has it
+#
+my $history = Page->new('docs/history.md');
+my $layout = "'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00:00+00'";
+$node->safe_psql('postgres', <<SQL);
+CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text);
+CREATE TABLE lines (order_id bigint REFERENCES orders ON UPDATE CASCADE);
+INSERT INTO orders (item) SELECT 'drawn' FROM generate_series(1, 1000);
+INSERT INTO orders SELECT snowflake_backfill('2024-05-01+00'), 'backfilled' FROM generate_series(1, 10);
+INSERT INTO lines SELECT id FROM orders;
+CREATE TABLE before AS SELECT orders.id AS old_id, p.* FROM orders, snowflake_parse(id) p;
+SQL
+go_on_with($history->example(qr/^snowflake\.epoch = /m));
+like(error_of('INSERT INTO orders DEFAULT VALUES'), qr/55000: .*could not be raised/, 'an older epoch is refused');
+is($node->safe_psql('postgres', $history->example(qr/snowflake_accept_layout/)), "t\n", 'accepted: its IDs are above');
+is($node->safe_psql('postgres', <<SQL), 't|t', 'then old IDs read too early, but not with the former epoch');
+SELECT bool_and(snowflake_timestamp(old_id) = ts - (timestamptz '2020-01-01+00' - '2010-01-01+00')),
+	bool_and(snowflake_parse(old_id, $layout)::text = ROW(ts, node, worker, sequence)::text) FROM before
+SQL
+
+# what is backfilled into the milliseconds as which old IDs read
+is($node->safe_psql('postgres', <<SQL), '0', 'what is backfilled is none of the old IDs');
+WITH drawn AS (SELECT snowflake_backfill(snowflake_timestamp(old_id)) AS id FROM before)
+SELECT count(*) FROM drawn WHERE id IN (SELECT old_id FROM before)
+SQL
+$node->safe_psql('postgres', $history->example(qr/^UPDATE orders/m));
+is($node->safe_psql('postgres', <<SQL), 't|1010|1010', 'moved: they read as before, and what refers to them is moved too');
+SELECT array_agg(p::text ORDER BY id) = (SELECT array_agg(ROW(ts, node, worker, sequence)::text ORDER BY old_id) FROM before),
+	count(*), (SELECT count(*) FROM lines JOIN orders ON id = order_id)
+FROM orders, snowflake_parse(id) p
+SQL
+is($node->safe_psql('postgres', <<SQL), 't|t|2014-05-01 00:00:00+00', 'new IDs are above, and older history can be loaded');
+SELECT max(id) AS old FROM orders \\gset
+INSERT INTO orders SELECT snowflake_backfill('2014-05-01+00'), 'history';
+INSERT INTO orders (item) VALUES ('new');
+SELECT bool_and(id > :old) FILTER (WHERE item = 'new'), bool_and(id < :old) FILTER (WHERE item = 'history'),
+	max(snowflake_timestamp(id)) FILTER (WHERE item = 'history') FROM orders
+SQL
+$node->safe_psql('postgres', 'DROP TABLE orders, lines, before');
 restart_with("snowflake.node_id = 1");
 $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 

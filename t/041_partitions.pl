@@ -4,6 +4,7 @@
 use strict;
 use warnings FATAL => 'all';
 
+use Page;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
@@ -164,6 +165,32 @@ like($notices[1], qr/^dropped 1 of 3 partitions$/, 'so does dropping');
 like($notices[2], qr/^counted the rows of 1 of 4 partitions$/, 'and counting');
 is($said[3][1], '', 'client_min_messages silences it');
 sql('DROP TABLE made, gone, counted, silent, held');
+
+#
+# How far ahead they reach, by the query of docs/partitions.md
+#
+my $ahead = Page->new('docs/partitions.md')->example(qr/range_agg/) =~ s/\{events\}/{events,gap,open,past,rest}/r
+  =~ s/;\n\z//r;
+sql(<<'SQL');
+CREATE TABLE events (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+CREATE TABLE gap (LIKE events) PARTITION BY RANGE (id);
+CREATE TABLE open (LIKE events) PARTITION BY RANGE (id);
+CREATE TABLE past (LIKE events) PARTITION BY RANGE (id);
+CREATE TABLE rest (LIKE events) PARTITION BY RANGE (id);
+CREATE TABLE reach AS SELECT 'events' AS name, max(ends) AS ts
+FROM snowflake_create_partitions('events', now() - interval '2 days', now() + interval '7 days', '1 day');
+INSERT INTO reach SELECT 'gap', max(ends) FROM snowflake_create_partitions('gap', now(), now() + interval '1 day', '1 day');
+SELECT snowflake_create_partitions('gap', ts + interval '1 day', ts + interval '5 days', '1 day') FROM reach WHERE name = 'gap';
+INSERT INTO reach SELECT 'open', max(ends) FROM snowflake_create_partitions('open', now(), now() + interval '2 days', '1 day');
+SELECT format('CREATE TABLE open_end PARTITION OF open FOR VALUES FROM (%s) TO (MAXVALUE)', max(to_id)) FROM snowflake_partitions('open') \gexec
+SELECT snowflake_create_partitions('past', now() - interval '9 days', now() - interval '3 days', '1 day');
+CREATE TABLE rest_default PARTITION OF rest DEFAULT;
+SQL
+is(sql(<<SQL), "events|t\ngap|t\nopen|t\npast|now\nrest|now", 'how far ahead partitions reach without a gap');
+SELECT "table", CASE WHEN ahead = '0' THEN 'now' ELSE left((now() + ahead = ts)::text, 1) END FROM ($ahead) AS a
+LEFT JOIN reach ON name = "table"::text ORDER BY "table"::text
+SQL
+sql('DROP TABLE events, gap, open, past, rest, reach');
 
 #
 # A dump brings the partitions, and creating goes on there

@@ -10,6 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+use Page;
 use SnowflakeTest;
 
 my $node = snowflake_node('convert', <<'CONF', clock => 0, allows_streaming => 1);
@@ -397,6 +398,114 @@ SQL
 is($deadlocks, 0, 'no deadlock of those that begin at connected tables');
 $holder->quit;
 $beside->stop;
+
+#
+# The script of docs/converting.md, which widens a key, while others write
+#
+my $page = Page->new('docs/converting.md');
+my $widen = $page->example(qr/^CREATE SCHEMA widen/m);
+my ($undo) = join("\n", map { $_->[1] } @{ $page->{prose} }) =~ /`(BEGIN; CALL widen[^`]*)`/;
+my $busy = snowflake_node('widen');
+
+# Writers keep a record of what they have committed, until they are stopped.
+$busy->safe_psql('postgres', $page->example(qr/^CREATE TABLE accounts/m) . <<'SQL');
+CREATE TABLE written (writer int, n int, id bigint, gone boolean DEFAULT false, at timestamptz DEFAULT clock_timestamp());
+CREATE TABLE stopped ();
+INSERT INTO written (writer, id) SELECT 0, id FROM accounts;
+CREATE INDEX ON written (id);
+CREATE PROCEDURE keep_writing(me int) LANGUAGE plpgsql AS $$
+DECLARE
+    new_id bigint;
+    old_id bigint;
+BEGIN
+    FOR i IN 1 .. 100000000 LOOP
+        INSERT INTO accounts (name) VALUES (me || ' ' || i) RETURNING id INTO new_id;
+        INSERT INTO payments (account_id) VALUES (new_id), (new_id);
+        INSERT INTO written VALUES (me, i, new_id);
+        COMMIT;
+
+        -- an old row is changed or deleted, and one is moved to another account
+        old_id := 1 + (me + i * 4) % 10000;
+        UPDATE accounts SET name = name || '+' WHERE id = old_id;
+        IF i % 5 = 0 THEN
+            UPDATE payments SET account_id = new_id WHERE account_id = old_id;
+            DELETE FROM accounts WHERE id = old_id;
+            UPDATE written SET gone = true WHERE id = old_id;
+        END IF;
+        COMMIT;
+        EXIT WHEN EXISTS (SELECT FROM stopped);
+        PERFORM pg_sleep(0.005);
+        COMMIT;
+    END LOOP;
+END $$;
+SQL
+my @writers = map { start_sql($busy, "CALL keep_writing($_)") } 1 .. 3;
+my $count = 'SELECT count(*) FROM written WHERE writer > 0';
+
+sub await_writers
+{
+	my ($what) = @_;
+	my $written = $busy->safe_psql('postgres', $count);
+
+	ok($busy->poll_query_until('postgres', "SELECT ($count) > $written + 100"), "others write $what");
+	return;
+}
+await_writers('before');
+
+# interrupted before its swap, and taken back
+$busy->safe_psql('postgres', $widen =~ s/^-- 4\..*//msr);
+is($busy->safe_psql('postgres', 'SELECT count(*) FROM accounts WHERE new_id IS DISTINCT FROM id'), '0', 'the new column is filled');
+await_writers('with the triggers');
+$busy->safe_psql('postgres', 'SET client_min_messages = warning; ' . $undo);
+await_writers('without them');
+
+# in the way of the script's locks: it gives way to the others meanwhile
+my $in_the_way = session($busy);
+$in_the_way->query_safe('BEGIN; LOCK TABLE accounts IN ACCESS SHARE MODE');
+my $script = start_sql($busy, "SET application_name = 'widen'; SET client_min_messages = warning;\n$widen");
+my $sleeps = "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'widen' AND wait_event = 'PgSleep'";
+ok($busy->poll_query_until('postgres', $sleeps), 'the script waits for one who has a lock');
+await_writers('while it does');
+$in_the_way->query_safe('COMMIT');
+$in_the_way->quit;
+is((finish_sql($script))[1], '', 'the script runs to its end');
+await_writers('after it');
+$busy->safe_psql('postgres', 'INSERT INTO stopped DEFAULT VALUES');
+is(join('', map { (finish_sql($_))[1] } @writers), '', 'no writer has failed');
+
+is($busy->safe_psql('postgres', <<'SQL'), 't|0|0|0', 'no row is lost, doubled or changed');
+SELECT count(*) > 0,
+	count(*) FILTER (WHERE w.id IS NULL OR a.id IS NULL OR gone),
+	count(*) - count(DISTINCT a.id),
+	count(*) FILTER (WHERE w.writer > 0 AND name NOT LIKE w.writer || ' ' || w.n || '%')
+FROM accounts a FULL JOIN (SELECT * FROM written WHERE NOT gone) w USING (id)
+SQL
+is($busy->safe_psql('postgres', <<'SQL'), 't|t', 'nor a payment');
+SELECT (SELECT count(*) FROM payments) = 10000 + 2 * count(*),
+	NOT EXISTS (SELECT FROM payments p LEFT JOIN accounts a ON a.id = account_id WHERE a.id IS NULL)
+FROM written WHERE writer > 0
+SQL
+is($busy->safe_psql('postgres', <<'SQL'), 't|t', 'old keys stay, new ones are snowflake IDs');
+SELECT bool_and(id < 1000000 OR at - snowflake_timestamp(id) BETWEEN '-1s' AND '1h'), max(id) > 1000000 FROM written
+SQL
+is($busy->safe_psql('postgres', <<'SQL'), <<'END' =~ s/\n\z//r, 'the tables are as before, but for the type');
+SELECT attrelid::regclass, attname, atttypid::regtype, attnotnull FROM pg_attribute
+WHERE attrelid IN ('accounts'::regclass, 'payments'::regclass) AND attnum > 0 AND NOT attisdropped ORDER BY attrelid::regclass::text, attname;
+SELECT indexrelid::regclass, indisprimary, indisvalid FROM pg_index WHERE indrelid IN ('accounts'::regclass, 'payments'::regclass) ORDER BY indexrelid::regclass::text;
+SELECT conname, convalidated, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype IN ('f', 'c') AND conrelid IN ('accounts'::regclass, 'payments'::regclass);
+SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN ('accounts'::regclass, 'payments'::regclass);
+SQL
+accounts|id|bigint|t
+accounts|name|text|f
+payments|account_id|bigint|t
+payments|id|bigint|t
+accounts_pkey|t|t
+payments_new_account_id|f|t
+payments_pkey|t|t
+payments_new_fkey|t|FOREIGN KEY (account_id) REFERENCES accounts(id)
+0
+END
+$busy->stop;
 
 #
 # Temporary tables of others

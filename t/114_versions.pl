@@ -185,8 +185,6 @@ draws_with($server, 'back to this library, with the objects of the next version'
 is(refused($server, 'postgres', 'SELECT snowflake_added_in_c();')->{message} =~ s/ in file .*//r, 'could not find function "snowflake_added_in_c"',
 	'a function that it does not have');
 like(slurp_file($server->logfile), qr/WARNING:  invalid configuration parameter name "snowflake\.added", removing it/, 'a setting that it does not have');
-$server->safe_psql('postgres', 'ALTER SYSTEM RESET snowflake.added');
-$server->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET snowflake.added');
 like(check($server, 'extension'), qr/^warning\|.* version $new .* version $old of its library\. .* If it is older, install the newer one/,
 	'which snowflake_check() says');
 

@@ -133,6 +133,16 @@ sub broken
 	return;
 }
 
+# The text of the only block in which this is found.
+sub example
+{
+	my ($self, $pattern) = @_;
+	my @found = grep { /$pattern/ } map { join "\n", @{ $_->{lines} }, '' } @{ $self->{blocks} };
+
+	die "$self->{name} has " . @found . " examples with $pattern" if @found != 1;
+	return $found[0];
+}
+
 # The tables below a heading, without those of the headings below that.
 sub below
 {
