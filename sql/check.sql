@@ -118,7 +118,9 @@ TRUNCATE t;
 -- numbers of a sequence, before there are enough IDs, read as IDs of other nodes
 CREATE TABLE converted (id serial PRIMARY KEY);
 INSERT INTO converted SELECT i * 100000 FROM generate_series(1, 300) i;
+SET client_min_messages = warning;	-- whether the mark has to be raised depends on the clock
 SELECT count(*) > 0 AS done FROM snowflake_convert('converted', 'id', dry_run => false);
+RESET client_min_messages;
 INSERT INTO converted DEFAULT VALUES;
 SELECT count(DISTINCT p.node) > 5 AS nodes FROM converted, snowflake_parse(id) p;
 SELECT * FROM found;
