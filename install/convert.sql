@@ -38,7 +38,7 @@ SET datestyle = 'ISO' AS $$
 BEGIN
     RETURN ts::text;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.show IS 'a time for a message';
+COMMENT ON FUNCTION snowflake_catalog.show IS 'a time as text, for a message';
 
 CREATE FUNCTION snowflake_catalog.descendants(relation oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -48,7 +48,7 @@ BEGIN
                 FROM tree JOIN pg_inherits i ON i.inhparent = tree.rel AND NOT i.inhdetachpending)
             SELECT rel FROM tree) ELSE ARRAY[relation] END;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.descendants IS 'a table and those that inherit from it';
+COMMENT ON FUNCTION snowflake_catalog.descendants IS 'a table and all tables that inherit from it';
 
 CREATE FUNCTION snowflake_catalog.domains(type oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -60,7 +60,8 @@ BEGIN
     END LOOP;
     RETURN found;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.domains IS 'a type, and what it is a domain over';
+COMMENT ON FUNCTION snowflake_catalog.domains IS
+'a type and, if it is a domain, the types that it is based on';
 
 -- of one that others have locked, at its last VACUUM or ANALYZE
 CREATE FUNCTION snowflake_catalog.table_size(relation oid) RETURNS bigint
@@ -72,7 +73,8 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN (SELECT c.relpages * current_setting('block_size')::bigint FROM pg_class c
         WHERE c.oid = relation);
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.table_size IS 'the size of a table, without a wait for it';
+COMMENT ON FUNCTION snowflake_catalog.table_size IS
+'the size of a table, without waiting for a lock';
 
 -- of one that others have locked, NULL
 CREATE FUNCTION snowflake_catalog.partition_key(relation oid) RETURNS text
@@ -83,11 +85,13 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.partition_key IS 'how a table is partitioned, without a wait';
+COMMENT ON FUNCTION snowflake_catalog.partition_key IS
+'the partition key of a table, without waiting for a lock';
 
 CREATE FUNCTION snowflake_catalog.is_immutable(expression pg_node_tree) RETURNS boolean
 AS 'MODULE_PATHNAME', 'snowflake_is_immutable' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_catalog.is_immutable IS 'does it depend on its variables only?';
+COMMENT ON FUNCTION snowflake_catalog.is_immutable IS
+'whether an expression depends on its variables only';
 
 -- What new IDs need to be above one: nothing (NULL), to raise the mark, to advance it,
 -- which takes a right, or a later clock.  None are above where its time unit is the last
@@ -96,11 +100,13 @@ CREATE FUNCTION snowflake_catalog.drawing(id bigint, OUT preload_hint text, OUT 
     OUT node integer, OUT clock text, OUT clock_shows timestamptz, OUT id_time timestamptz,
     OUT need text, OUT above timestamptz)
 AS 'MODULE_PATHNAME', 'snowflake_drawing' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_catalog.drawing IS 'what this server draws with, and what it lacks';
+COMMENT ON FUNCTION snowflake_catalog.drawing IS
+'what this server draws with, and what it needs to draw IDs above a given one';
 
 CREATE FUNCTION snowflake_catalog.raise_mark(id bigint) RETURNS void
 AS 'MODULE_PATHNAME', 'snowflake_raise_mark' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_catalog.raise_mark IS 'snowflake_advance(), not ahead of the clock';
+COMMENT ON FUNCTION snowflake_catalog.raise_mark IS
+'raise the durable mark above an ID, but not ahead of the clock';
 
 CREATE FUNCTION snowflake_catalog.convert_raise(plan snowflake_catalog.convert_row[]) RETURNS void
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -113,7 +119,7 @@ BEGIN
         ORDER BY x.n), e[1].hint)
     FROM unnest(e) WITH ORDINALITY AS x (kind, detail, command, hint, n) HAVING count(*) > 0;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_raise IS 'raise the errors of a plan as one';
+COMMENT ON FUNCTION snowflake_catalog.convert_raise IS 'raise the errors of a plan as one error';
 
 -- Foreign keys are found by what they depend on, which has an index in both directions, and
 -- children where there are some: the time goes with the number of members, not its square.
@@ -162,7 +168,8 @@ BEGIN
     FROM known k JOIN path p ON p.rel = k.rel AND p.name = k.name
     ORDER BY k.parents > 0, k.rel, k.att;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_members IS 'the members of a conversion';
+COMMENT ON FUNCTION snowflake_catalog.convert_members IS
+'the columns that are connected with the one to convert';
 
 CREATE FUNCTION snowflake_catalog.convert_column(tab oid, col name, back boolean)
 RETURNS snowflake_catalog.convert_column
@@ -224,7 +231,8 @@ BEGIN
     t.widen := (SELECT bool_or(m.changes) FROM unnest(t.members) m);
     RETURN t;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_column IS 'the column to convert, or an error';
+COMMENT ON FUNCTION snowflake_catalog.convert_column IS
+'the column to convert; an error if no statement could convert it';
 
 CREATE FUNCTION snowflake_catalog.convert_checks(t snowflake_catalog.convert_column)
 RETURNS SETOF snowflake_catalog.convert_row
@@ -261,7 +269,7 @@ BEGIN
         AND to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
         RETURN QUERY SELECT CASE WHEN r.reason IS NULL THEN 'warning' ELSE '0A000' END,
             coalesce(format('column %s.%I cannot be altered: Citus ', r.tab, m.name) || r.reason,
-                format('Citus has the rows of %s: the estimate does not count them', r.tab)),
+                format('Citus stores the rows of %s: the estimate does not count them', r.tab)),
             NULL, CASE WHEN r.reason IS NULL THEN NULL
                 WHEN t.source = 'identity' AND m.rel = t.rel THEN 'Distribute a new table whose '
                     'column has the default snowflake_nextval(), and move the rows.'
@@ -289,8 +297,8 @@ BEGIN
             'its partitioned table %s', t.label, i.parent),
             format('Convert column %I of %s.', t.name, i.parent)),
         (NOT i.is_identity AND t.type = 'int8'::regtype, 'note', format('only the default of %s '
-            'changes, and not that of %s, from which it inherits the column%s', t.tab, i.parent,
-            CASE WHEN c.relispartition THEN ': rows inserted there have the other one' END), NULL)
+            'changes; %s, from which it inherits the column, keeps its own%s', t.tab, i.parent,
+            CASE WHEN c.relispartition THEN ' for rows that are inserted there' END), NULL)
     ) AS k (applies, kind, detail, hint)
     WHERE m.rel = t.rel AND m.att = t.att AND (t.back OR t.source <> 'snowflake') AND k.applies
     UNION ALL
@@ -302,12 +310,13 @@ BEGIN
             format('column %s.%I is an identity column of its own', c.oid::regclass, t.name),
             'Convert that table first.'),
         (a.attidentity = '' AND pg_get_expr(d.adbin, c.oid) <> coalesce(t.expression, ''),
-            'warning', format('the default of %s.%I goes too: %s', c.oid::regclass, t.name,
+            'warning', format('the default of %s.%I is replaced, too: %s', c.oid::regclass, t.name,
             pg_get_expr(d.adbin, c.oid)), NULL)) AS k (applies, kind, detail, hint)
     WHERE c.oid = ANY (t.tree) AND c.oid <> t.rel AND (t.back OR t.source <> 'snowflake')
       AND k.applies ORDER BY 2);
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_checks IS 'what of the members is in the way';
+COMMENT ON FUNCTION snowflake_catalog.convert_checks IS
+'what prevents a conversion in the tables concerned';
 
 -- Views that use a view in the way have to be dropped, too.
 CREATE FUNCTION snowflake_catalog.convert_blockers(members snowflake_catalog.convert_member[])
@@ -391,7 +400,8 @@ BEGIN
             = ('pg_class'::regclass, m.rel, m.att, 'pg_class'::regclass, m.rel, 0, 'i'))
     ORDER BY 2;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_blockers IS 'what depends on columns that change';
+COMMENT ON FUNCTION snowflake_catalog.convert_blockers IS
+'views, rules and other objects that depend on columns that change';
 
 -- In which partitions IDs belong, or whether in one of them.  The way: any (the column is not
 -- in the partition key), mixed (with other columns), or else the strategy of the key.  Bounds
@@ -427,7 +437,8 @@ BEGIN
         ORDER BY b.is_default LIMIT 1)
     FROM unnest(ids) WITH ORDINALITY AS t (id, n) WHERE way IS NOT NULL ORDER BY t.n;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_route IS 'in which partitions of a table IDs belong';
+COMMENT ON FUNCTION snowflake_catalog.convert_route IS
+'the partition of a table that takes each ID';
 
 -- From a partition upwards, for each ID: NULL where it gets there for certain
 CREATE FUNCTION snowflake_catalog.convert_above(part oid, col name, ids bigint[])
@@ -443,7 +454,8 @@ BEGIN
         WHERE r.way = 'mixed' OR r.way <> 'any' AND r.child IS DISTINCT FROM a.rel
         ORDER BY r.id, a.n) s ON s.id = t.id ORDER BY t.n;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_above IS 'which partitions above keep IDs away';
+COMMENT ON FUNCTION snowflake_catalog.convert_above IS
+'the bounds that keep IDs out of a partition';
 
 CREATE FUNCTION snowflake_catalog.convert_below(top oid, col name, ids bigint[], OUT id bigint,
     OUT stop oid, OUT mixed boolean)
@@ -467,7 +479,7 @@ BEGIN
         EXIT WHEN stop IS NOT NULL;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_below IS 'where an ID has no partition for certain';
+COMMENT ON FUNCTION snowflake_catalog.convert_below IS 'an ID for which a table has no partition';
 
 -- Some IDs are tried, of now, and for constraints of later.  A constraint is evaluated only
 -- if it looks at nothing but the ID, is immutable, and depends on nothing but its table or
@@ -563,7 +575,8 @@ BEGIN
     WHERE m.takes AND NOT m.below AND k.applies AND k.is_there
     ORDER BY m.rel <> t.rel, m.rel, m.att;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_refusals IS 'what refuses new IDs, or may';
+COMMENT ON FUNCTION snowflake_catalog.convert_refusals IS
+'constraints and bounds that refuse new IDs, or may refuse them';
 
 -- The sequence belongs to the table's owner and to the column, and has the name that serial
 -- would give it.  Roles that may insert rows need USAGE: nextval() checks the rights of its
@@ -602,14 +615,14 @@ BEGIN
     FROM (VALUES
         (highest = 9223372036854775807, '2200H', format('max(%I) is %s, the largest bigint: no '
             'number is left for a sequence', t.name, highest), NULL, NULL),
-        (NOT has_schema_privilege(c.schema, 'CREATE'), '42501', format('permission denied to make '
-            'a sequence in schema %I', c.nspname), NULL, NULL),
+        (NOT has_schema_privilege(c.schema, 'CREATE'), '42501', format('permission denied to '
+            'create a sequence in schema %I', c.nspname), NULL, NULL),
         (has_schema_privilege(c.schema, 'CREATE') AND NOT has_schema_privilege(c.relowner, c.schema,
             'CREATE') AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), '42501',
             format('the owner of table %s may not have a sequence in schema %I', t.tab, c.nspname),
             NULL, NULL),
         (highest <> 9223372036854775807, 'other',
-            'makes the sequence, which goes on above the largest ID; no rewrite',
+            'creates the sequence, which continues above the largest ID; no rewrite',
             format('CREATE %sSEQUENCE %s AS bigint START WITH %s%s', CASE c.relpersistence
                 WHEN 't' THEN 'TEMPORARY ' WHEN 'u' THEN 'UNLOGGED ' END, seq, CASE WHEN highest > 0
                 AND highest < 9223372036854775807 THEN highest + 1 ELSE 1 END,
@@ -617,7 +630,8 @@ BEGIN
         (NOT c.is_own AND highest <> 9223372036854775807, 'other',
             'the sequence belongs to the owner of the table',
             format('ALTER SEQUENCE %s OWNER TO %I', seq, c.owner), NULL),
-        (NOT c.is_own AND highest <> 9223372036854775807, 'other', 'it is dropped with the column',
+        (NOT c.is_own AND highest <> 9223372036854775807, 'other',
+            'a drop of the column also drops the sequence',
             format('ALTER SEQUENCE %s OWNED BY %s', seq, t.label), NULL)
     ) AS k (applies, kind, detail, command, hint) WHERE k.applies
     UNION ALL
@@ -631,7 +645,8 @@ BEGIN
         WHERE g.privilege_type = 'INSERT' AND g.grantee <> c.relowner) AS g (is_all, role)
     HAVING count(*) > 0;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_sequence IS 'makes a sequence, first named in a hint';
+COMMENT ON FUNCTION snowflake_catalog.convert_sequence IS
+'the statements that create a sequence for a column';
 
 CREATE FUNCTION snowflake_catalog.convert_plan(tab oid, col name, back boolean, force boolean,
     with_ids boolean)
@@ -676,8 +691,8 @@ BEGIN
             '"shared_preload_libraries", so no ID could be drawn', NULL, d.preload_hint),
         (NOT back AND d.node_hint IS NOT NULL, '55000', '"snowflake.node_id" is not set, so no ID '
             'could be drawn', NULL, d.node_hint),
-        (x.oid IS NOT NULL, 'warning', format('%s belongs to extension %s: pg_dump does not take '
-            'the change along', t.tab, quote_ident(x.extname)), NULL, NULL),
+        (x.oid IS NOT NULL, 'warning', format('%s belongs to extension %s: pg_dump does not save '
+            'the change', t.tab, quote_ident(x.extname)), NULL, NULL),
         (g.goes = 'already', 'note', format('column %s draws from a sequence already: nothing to '
             'do', t.label), NULL, NULL),
         (g.goes = 'other', '55000', format('column %s does not draw snowflake IDs of this '
@@ -725,16 +740,16 @@ BEGIN
             t.tab), NULL, NULL),
         (reads AND may_read AND row_security_active(tab), '42501', format('row-level security may '
             'hide IDs of table %s from role %I', t.tab, current_user), NULL, format('Run ALTER '
-            'TABLE %s NO FORCE ROW LEVEL SECURITY meanwhile, or convert it as a role that bypasses '
-            'row-level security.', t.tab)),
+            'TABLE %s NO FORCE ROW LEVEL SECURITY for the conversion, or convert the column as a '
+            'role that bypasses row-level security.', t.tab)),
         (lowest < 0 AND NOT back, 'warning', format('there are negative IDs (min(%I) = %s), which '
             'snowflake_parse() and snowflake_timestamp() cannot read', col, lowest), NULL, NULL),
         (highest > l.max_id AND NOT back, '22003', format('%s is above all IDs of the layout "%s", '
             'which end at %s', max, l.layout, l.max_id), NULL, NULL),
         (d.need = 'last', '22003', format('%s is in the last time unit of the layout "%s": no ID '
             'is left above it', max, l.layout), NULL, NULL),
-        (d.need = 'field', '22003', format('%s is above later IDs of this server, by a field above '
-            'the time in the layout "%s"', max, l.layout), NULL, NULL),
+        (d.need = 'field', '22003', format('%s is larger than later IDs of this '
+            'server: the layout "%s" has a field above the time', max, l.layout), NULL, NULL),
         (d.need = 'clock', '22003', format('%s reads as an ID of %s, ahead of the clock: no ID '
             'above it could be drawn before', max, x.id_time), x.clock,
             CASE WHEN x.epoch > '1970-01-01 00:00:00+00' THEN format('If these IDs were drawn with '
@@ -743,7 +758,7 @@ BEGIN
                 snowflake_catalog.show(x.epoch)) END),
         (x.is_forbidden, '42501', format('permission denied to put the durable mark ahead of the '
             'clock, to %s', x.above), format('%s reads as an ID of %s. %s', max, x.id_time,
-            x.clock), 'Wait until the clock has come there, or convert the column as a role that '
+            x.clock), 'Wait until the clock has reached that, or convert the column as a role that '
             'may execute snowflake_advance().'),
         (d.need IN ('raise', 'advance') AND NOT x.is_forbidden, d.need, format('new IDs begin at '
             '%s, to be above %s; the durable mark stays there after a rollback, too', x.above, max),
@@ -841,8 +856,8 @@ BEGIN
 
     RETURN QUERY SELECT k.kind, k.detail, NULL, NULL
     FROM snowflake_catalog.drawing(coalesce(highest, -1)) d CROSS JOIN LATERAL (
-        SELECT DISTINCT 5, NOT back, 'warning', format('column %s references %s, where a new ID is '
-            'not found: inserts that take the default fail', t.label, c.confrelid::regclass)
+        SELECT DISTINCT 5, NOT back, 'warning', format('column %s references %s, which has no row '
+            'for a new ID: inserts that use the default fail', t.label, c.confrelid::regclass)
         FROM pg_constraint c WHERE c.contype = 'f' AND c.conparentid = 0 AND c.conrelid = tab
           AND t.att = ANY (c.conkey)
         UNION ALL VALUES
@@ -856,27 +871,28 @@ BEGIN
             'them'),
         (2, back AND t.source = 'snowflake', 'warning', 'snowflake_currval() no longer returns the '
             'IDs of this column: use RETURNING, or currval()'),
-        (3, NOT back AND t.source = 'other', 'warning', format('the default %s goes',
+        (3, NOT back AND t.source = 'other', 'warning', format('the default %s is replaced',
             t.expression)),
         (4, NOT back AND t.source = 'pgedge', 'note', 'IDs of pgEdge''s extension are read by '
             'snowflake_parse(id, ''pgedge''); snowflake_parse(id) and snowflake_timestamp() read '
             'them right only where "snowflake.layout" is "pgedge"'),
         (4, NOT back AND is_new AND t.source <> 'pgedge' AND d.id_time IS NOT NULL, 'note', format(
-            'IDs up to now stay as they are, below all new ones; those that a sequence gave have '
-            'no time in them: snowflake_timestamp() reads %s in %s',
+            'existing IDs stay as they are, below all new ones; numbers from a sequence have no '
+            'time in them: snowflake_timestamp() reads %s in %s',
             snowflake_catalog.show(d.id_time), max)),
         (6, NOT back AND t.source IN ('identity', 'sequence', 'pgedge'), 'warning', 'currval() and '
             'lastval() no longer return the IDs of this column: use RETURNING, or '
             'snowflake_currval()'),
         (7, t.widen, 'warning', 'clients must read the IDs as 64-bit integers, where 32 bits were '
             'enough; JavaScript''s numbers hold 53 bits'),
-        (7, NOT back AND t.widen IS NOT TRUE, 'warning', 'new IDs have more than 53 bits, which is '
-            'what JavaScript''s numbers hold: give them the IDs as text'),
+        (7, NOT back AND t.widen IS NOT TRUE, 'warning', 'new IDs have more than the 53 bits that '
+            'JavaScript''s numbers hold: give JavaScript the IDs as text'),
         (8, t.widen, 'note', 'the columns that change their type have no planner statistics until '
             'the next ANALYZE')) AS k (n, applies, kind, detail)
     WHERE k.applies ORDER BY k.n, k.detail;
 END $$;
-COMMENT ON FUNCTION snowflake_catalog.convert_plan IS 'statements, and what was found';
+COMMENT ON FUNCTION snowflake_catalog.convert_plan IS
+'the statements of a conversion, and what was found';
 
 -- "table" and "column" are keywords, so they need their quotes in a call by name, too.
 CREATE FUNCTION snowflake_convert("table" regclass, "column" name, dry_run boolean DEFAULT true,
@@ -955,4 +971,4 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION snowflake_convert(regclass, name, boolean, text, boolean) IS
-'let an existing column draw snowflake IDs, or a sequence''s numbers again: shows how, or does it';
+'convert a column to snowflake IDs, or back to a sequence; by default only show the steps';

@@ -13,10 +13,10 @@ EXCEPTION
     WHEN undefined_function THEN
         RAISE EXCEPTION USING
             ERRCODE = 'object_not_in_prerequisite_state',
-            MESSAGE = 'the library "MODULE_PATHNAME" is not that of this extension "snowflake"',
+            MESSAGE = 'the library "MODULE_PATHNAME" is not of this extension "snowflake"',
             DETAIL = SQLERRM,
-            HINT = 'It is that of another extension of the same name, such as pgEdge''s. Remove '
-                   'the package it came with, install this one again, and restart the server.';
+            HINT = 'It belongs to another extension of the same name, such as pgEdge''s. Remove '
+                   'its package, install this one again, and restart the server.';
 END
 $do$;
 COMMENT ON FUNCTION snowflake_nextval() IS
@@ -26,7 +26,7 @@ CREATE FUNCTION snowflake_next()
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_next'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_next() IS
-'the same as snowflake_nextval(), for tools that take a default with "nextval(" for a sequence';
+'the same as snowflake_nextval(), for tools that take "nextval(" in a default for a sequence';
 
 --
 -- What is not for people: tables, and functions that others are made of.  In a
@@ -45,8 +45,8 @@ BEGIN
     RAISE EXCEPTION USING
         ERRCODE = 'object_not_in_prerequisite_state',
         MESSAGE = format('cannot truncate "%s.%s"', TG_TABLE_SCHEMA, TG_TABLE_NAME),
-        DETAIL = 'The table is part of the extension "snowflake", and not of an application.',
-        HINT = 'Leave out the schema "snowflake_catalog" where tables are truncated. '
+        DETAIL = 'The table belongs to the extension "snowflake", not to an application.',
+        HINT = 'Exclude the schema "snowflake_catalog" when you truncate tables. '
                'snowflake_key_format_drop() drops a format of keys.';
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.refuse_truncate() IS
@@ -57,7 +57,7 @@ CREATE FUNCTION snowflake_copy_support(internal)
 RETURNS internal AS 'MODULE_PATHNAME', 'snowflake_copy_support'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_copy_support(internal) IS
-'planner support: lets COPY write rows in groups where it leaves out the key';
+'planner support: let COPY insert rows in batches when it leaves out the ID';
 
 ALTER FUNCTION snowflake_nextval() SUPPORT snowflake_copy_support;
 ALTER FUNCTION snowflake_next() SUPPORT snowflake_copy_support;
@@ -68,20 +68,19 @@ CREATE FUNCTION snowflake_copy_nextval(internal)
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_copy_nextval'
 LANGUAGE C STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_copy_nextval(internal) IS
-'what COPY calls in place of snowflake_nextval(); cannot be called by name';
+'called by COPY in place of snowflake_nextval(); cannot be called in SQL';
 
 CREATE FUNCTION snowflake_nextval(count bigint)
 RETURNS SETOF bigint AS 'MODULE_PATHNAME', 'snowflake_nextval_count'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_nextval(bigint) IS
-'draw a number of snowflake IDs, in ascending order';
+COMMENT ON FUNCTION snowflake_nextval(bigint) IS 'draw several snowflake IDs, in ascending order';
 
 -- what it returns is known only to the backend itself, like currval()
 CREATE FUNCTION snowflake_currval()
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_current'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_currval() IS
-'the last snowflake ID that this session drew, other than in parallel workers';
+'the last snowflake ID that this session drew, not counting its parallel workers';
 
 -- STABLE and not IMMUTABLE, here and below, where the result depends on
 -- snowflake.epoch and snowflake.layout.  Where the library is preloaded, these
@@ -91,28 +90,27 @@ CREATE FUNCTION snowflake_settings_support(internal)
 RETURNS internal AS 'MODULE_PATHNAME', 'snowflake_settings_support'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_settings_support(internal) IS
-'planner support: evaluate calls with constant arguments when planned';
+'planner support: evaluate a call with constant arguments at planning time';
 
 CREATE FUNCTION snowflake_compose(ts timestamptz, node bigint, worker bigint, sequence bigint)
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_compose'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_compose(timestamptz, bigint, bigint, bigint) IS
-'put a snowflake ID together from its fields, the inverse of snowflake_parse';
+'build a snowflake ID from its fields; the inverse of snowflake_parse()';
 
 CREATE FUNCTION snowflake_id(ts timestamptz, discriminator bigint)
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_id'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_id(timestamptz, bigint) IS
-'put a snowflake ID together from a time and the caller''s own key in place of all other fields; '
-'the same for the same arguments';
+'build a snowflake ID from a time and a number of yours; the same each time';
 
 CREATE FUNCTION snowflake_backfill(ts timestamptz)
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_backfill'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_backfill(timestamptz) IS
-'draw a snowflake ID of a time in the past, to load history: unique, also beside those drawn then';
+'draw a unique snowflake ID with a time in the past, to load history';
 
 -- there are few in each time unit, and they are used up for all databases
 REVOKE ALL ON FUNCTION snowflake_backfill(timestamptz) FROM PUBLIC;

@@ -13,7 +13,7 @@ CREATE TABLE snowflake_catalog.dumped_mark (
     CONSTRAINT restore_with_triggers_enabled CHECK (false)
 );
 COMMENT ON TABLE snowflake_catalog.dumped_mark IS
-'always empty; by it pg_dump saves this server''s durable mark, and how many IDs were backfilled';
+'always empty; makes pg_dump save the durable mark and the count of backfilled IDs';
 
 GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
 
@@ -33,7 +33,7 @@ CREATE FUNCTION snowflake_catalog.restore_mark()
 RETURNS trigger AS 'MODULE_PATHNAME', 'snowflake_restore_mark'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_catalog.restore_mark() IS
-'trigger: raise the durable mark to that of a dump being restored';
+'trigger: raise the durable mark to the mark in a dump that is being restored';
 REVOKE ALL ON FUNCTION snowflake_catalog.restore_mark() FROM PUBLIC;
 
 -- What the first one leaves, as there is no mark writer.  It is kept as settings of the database
@@ -70,7 +70,7 @@ BEGIN
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.keep_mark() IS
-'trigger: keep the durable mark of a dump being restored until the library is preloaded';
+'trigger: keep the mark of a dump that is being restored until the library is preloaded';
 REVOKE ALL ON FUNCTION snowflake_catalog.keep_mark() FROM PUBLIC;
 
 CREATE TRIGGER restore_1_mark BEFORE INSERT ON snowflake_catalog.dumped_mark

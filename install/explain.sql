@@ -104,7 +104,7 @@ BEGIN
     RETURN result;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.explain(bigint, text, timestamptz, text, boolean, bigint) IS
-'the drawing of snowflake_explain()';
+'build the text of snowflake_explain()';
 
 CREATE FUNCTION snowflake_explain(id bigint)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -113,7 +113,7 @@ AS $$ BEGIN
         FROM @extschema@.snowflake_layout() AS l;
 END $$;
 COMMENT ON FUNCTION snowflake_explain(bigint) IS
-'a drawing of the bits of a snowflake ID, with its fields and what they mean';
+'a picture of the bits of a snowflake ID, with its fields and their meaning';
 
 CREATE FUNCTION snowflake_explain(id bigint, dialect text)
 RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -123,7 +123,7 @@ AS $$ BEGIN
         FROM @extschema@.snowflake_dialects() AS d WHERE d.name = dialect;
 END $$;
 COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
-'a drawing of the bits of an ID of another generator, one of the view snowflake_dialects';
+'a picture of the bits of an ID of another generator, by a name of snowflake_dialects()';
 
 CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
 RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -134,4 +134,4 @@ AS $$ BEGIN
         FROM (SELECT) AS o LEFT JOIN @extschema@.snowflake_dialects() AS d ON d.name = $2;
 END $$;
 COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
-'a drawing of the bits of an ID with any layout, or that of a dialect, and any epoch';
+'a picture of the bits of an ID, with any layout or dialect name and any epoch';

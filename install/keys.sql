@@ -21,7 +21,7 @@ CREATE TABLE snowflake_catalog.key_formats (
     UNIQUE (prefix, version)
 );
 COMMENT ON TABLE snowflake_catalog.key_formats IS
-'formats of the keys that snowflake_key() draws; use the functions snowflake_key_format...()';
+'formats of business keys; change them with snowflake_key_format_create(), _alter() and _drop()';
 
 -- Whoever dumps the database reads them.  Whoever restores it, and so creates the
 -- extension, inserts them, though a trusted extension's objects are not its owner's.
@@ -34,7 +34,7 @@ CREATE FUNCTION snowflake_catalog.check_key_format()
 RETURNS trigger AS 'MODULE_PATHNAME', 'snowflake_check_key_format'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_catalog.check_key_format() IS
-'trigger: refuse a format of keys that could be equal, and let all sessions know of a change';
+'trigger: refuse formats whose keys could be equal, and tell all sessions of a change';
 REVOKE ALL ON FUNCTION snowflake_catalog.check_key_format() FROM PUBLIC;
 
 CREATE TRIGGER check_format AFTER INSERT OR UPDATE OR DELETE ON snowflake_catalog.key_formats
@@ -51,7 +51,7 @@ BEGIN ATOMIC
     SELECT f.* FROM snowflake_catalog.key_formats AS f ORDER BY f.name;
 END;
 COMMENT ON FUNCTION snowflake_key_formats() IS
-'one row for each format of keys: its prefix, the shards it routes to, its time zone, its widths';
+'one row for each format of business keys: prefix, shards, time zone and widths';
 
 CREATE FUNCTION snowflake_catalog.write_key_format(old_name text, f snowflake_catalog.key_formats)
 RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -69,7 +69,7 @@ BEGIN
         ('time_zone', f.time_zone, length(f.time_zone) BETWEEN 1 AND 100,
          'It must be the name of a time zone.'),
         ('text_route', f.text_route, f.text_route IN ('codes', 'hash'),
-         'There are "codes" and "hash".'),
+         'It must be "codes" or "hash".'),
         ('database_width', f.database_width::text, f.database_width BETWEEN 0 AND 9,
          'It must be from 0 to 9.'),
         ('table_width', f.table_width::text, f.table_width BETWEEN 0 AND 9,
@@ -104,10 +104,10 @@ EXCEPTION
         RAISE EXCEPTION USING ERRCODE = 'duplicate_object',
             MESSAGE = format('key format "%s" duplicates another one', f.name),
             DETAIL = duplicate,
-            HINT = 'Each format has its own name, and its own version among those of its prefix.';
+            HINT = 'Choose another name, or another version if the prefix is the same.';
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats) IS
-'check a format of keys, and insert it, or let it take the place of another';
+'check a format of business keys, and insert it or update an existing one';
 REVOKE ALL ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats)
     FROM PUBLIC;
 
@@ -131,7 +131,7 @@ BEGIN
     RETURN f;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.lock_key_format(text) IS
-'lock and return a format of keys, which must exist';
+'lock and return a format of business keys; an error if it does not exist';
 REVOKE ALL ON FUNCTION snowflake_catalog.lock_key_format(text) FROM PUBLIC;
 
 -- These three run as the owner of the table.  The owner of a database who has
@@ -149,7 +149,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer) IS
-'create a format of keys, which snowflake_key() draws';
+'create a format of business keys, for snowflake_key()';
 REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
@@ -176,7 +176,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer, text) IS
-'change a format of keys, or its name; a null argument changes nothing';
+'change a format of business keys, or its name; a null argument changes nothing';
 REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
@@ -190,7 +190,7 @@ BEGIN
     DELETE FROM snowflake_catalog.key_formats AS k WHERE k.name = f.name;
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_drop(text) IS
-'drop a format of keys, which then can be neither drawn nor read';
+'drop a format of business keys; its keys can then be neither drawn nor read';
 REVOKE ALL ON FUNCTION snowflake_key_format_drop(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
 
@@ -199,13 +199,26 @@ CREATE FUNCTION snowflake_key(format text, route bigint)
 RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_number'
 LANGUAGE C VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_key(text, bigint) IS
-'draw a key of a format, a readable snowflake ID, with the shard that a number routes to';
+'draw a business key, a readable snowflake ID, on the shard of a number';
 
 CREATE FUNCTION snowflake_key(format text, route text)
 RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_text'
 LANGUAGE C VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_key(text, text) IS
-'draw a key of a format, with the shard that a text routes to, or that of another key';
+'draw a business key on the shard of a text, or of another key';
+
+-- STABLE: they draw nothing, and read the formats
+CREATE FUNCTION snowflake_key(format text, route bigint, id bigint)
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_number_id'
+LANGUAGE C STABLE PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_key(text, bigint, bigint) IS
+'the business key of a snowflake ID that there is, on the shard of a number';
+
+CREATE FUNCTION snowflake_key(format text, route text, id bigint)
+RETURNS text AS 'MODULE_PATHNAME', 'snowflake_key_text_id'
+LANGUAGE C STABLE PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_key(text, text, bigint) IS
+'the business key of a snowflake ID that there is, on the shard of a text or of another key';
 
 CREATE FUNCTION snowflake_key_parse(
     key text, OUT format text, OUT prefix text, OUT database integer, OUT "table" integer,
@@ -213,7 +226,7 @@ CREATE FUNCTION snowflake_key_parse(
 AS 'MODULE_PATHNAME', 'snowflake_key_parse'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_key_parse(text) IS
-'the fields of a key, and the snowflake ID that it was made from';
+'the fields of a business key, and its snowflake ID: null if the layout has no such time';
 
 -- IMMUTABLE: they depend on no setting, and on no format
 CREATE FUNCTION snowflake_route(
@@ -222,7 +235,7 @@ CREATE FUNCTION snowflake_route(
 AS 'MODULE_PATHNAME', 'snowflake_route_number'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_route(bigint, bigint, bigint) IS
-'the shard of a number: its table, counted over all databases, and the database that has it';
+'the shard of a number: a table, counted over all databases, and its database';
 
 CREATE FUNCTION snowflake_route(
     route text, db_count bigint, tables_per_db bigint, method text DEFAULT 'codes',
@@ -230,4 +243,4 @@ CREATE FUNCTION snowflake_route(
 AS 'MODULE_PATHNAME', 'snowflake_route_text'
 LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_route(text, bigint, bigint, text) IS
-'the shard of a text, by a hash of its characters; of digits, that of the number that they are';
+'the shard of a text; a text of digits has the shard of that number';

@@ -15,7 +15,7 @@ CREATE FUNCTION snowflake_catalog.lock_table("table" regclass, mode integer)
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_lock_table'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_catalog.lock_table(regclass, integer) IS
-'lock a table that the caller owns, in a mode by its number; with 0 only see who owns it';
+'lock a table that the caller owns; the mode is a number, and 0 only checks the owner';
 
 -- A detail or hint that is null is left out, where RAISE would take it for a mistake.
 CREATE FUNCTION snowflake_catalog.refuse(state text, message text, detail text, hint text)
@@ -31,7 +31,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail, HINT = hint;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.refuse(text, text, text, text) IS
-'raise an error';
+'raise an error; a null detail or hint is left out';
 
 CREATE FUNCTION snowflake_catalog.require_change(what text)
 RETURNS void LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -46,12 +46,12 @@ BEGIN
     ELSIF isolation NOT IN ('read committed', 'read uncommitted') THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
             MESSAGE = format('cannot execute %s at isolation level "%s"', what, isolation),
-            DETAIL = 'It would not see what others committed while it waited for the lock.',
+            DETAIL = 'It would not see what other sessions commit while it waits for a lock.',
             HINT = 'Run it in a transaction that begins with BEGIN ISOLATION LEVEL READ COMMITTED.';
     END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_change(text) IS
-'an error where a function cannot change tables in this transaction';
+'raise an error if a function cannot change tables in this transaction';
 
 CREATE FUNCTION snowflake_catalog.table_name("table" oid)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
@@ -74,7 +74,7 @@ BEGIN
             ELSE l.max_id + 1::numeric END FROM @extschema@.snowflake_layout() AS l));
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_at(timestamptz) IS
-'the first ID of the first time unit that begins at a time or after it';
+'the first ID of the first time unit that begins at or after a time';
 
 CREATE FUNCTION snowflake_catalog.bound_time(bound numeric)
 RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
@@ -89,7 +89,7 @@ BEGIN
         FROM @extschema@.snowflake_layout() AS l);
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_time(numeric) IS
-'when the time unit of a bound begins; null where it has none';
+'the start of the time unit of a bound; null if it has none';
 
 CREATE FUNCTION snowflake_catalog.bound_text(bound numeric, as_time boolean)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -99,7 +99,7 @@ BEGIN
         replace(replace(bound::text, '-Infinity', 'MINVALUE'), 'Infinity', 'MAXVALUE'));
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_text(numeric, boolean) IS
-'a bound for a statement, or as a time for a message';
+'a bound as text: for a statement, or as a time for a message';
 
 -- Those being detached are among them, since their bounds still count.
 CREATE FUNCTION snowflake_catalog.partitions(
@@ -168,7 +168,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_partitioned(regclass) IS
-'an error unless a table is partitioned by ranges of one bigint column, and IDs sort by time';
+'raise an error unless a table is partitioned by ranges of one bigint column';
 
 -- A local time for months and days, else UTC.
 CREATE FUNCTION snowflake_catalog.start_of(unit text, ts timestamptz, time_zone text)
@@ -186,7 +186,7 @@ BEGIN
         THEN ('1 ' || unit)::interval ELSE '0' END;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.start_of(text, timestamptz, text) IS
-'where the month, day, hour ... of a time begins in a time zone';
+'the start of the month, day, hour ... of a time, in a time zone';
 
 -- Partitions of this zone would overlap them, leave a gap, or go on from them and miss the
 -- changes of clocks.  Edges that are midnights of no zone are somebody's choice.
@@ -235,7 +235,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_midnights(regclass, timestamptz, timestamptz, text) IS
-'an error where edges in or beside a period are midnights of another time zone, not of this one';
+'raise an error if partitions in or beside a period begin at midnight in another time zone';
 
 CREATE FUNCTION snowflake_create_partitions(
     parent regclass, from_ts timestamptz, to_ts timestamptz, step interval,
@@ -273,7 +273,8 @@ BEGIN
     problem := CASE
         WHEN kinds IS NULL OR kinds = 0 OR kinds = 1 AND step < '0'
             THEN 'step must be positive and finite'
-        WHEN kinds > 1 THEN 'step must be whole months, whole days, or hours and smaller'
+        WHEN kinds > 1
+            THEN 'step must be a number of months, of days, or of hours and smaller units'
         WHEN step < layout.time_unit
             THEN format('step %s is smaller than the time unit of snowflake IDs', step)
         WHEN us % 1000 <> 0 THEN 'step must be a whole number of milliseconds' END;
@@ -282,7 +283,7 @@ BEGIN
             CASE WHEN problem LIKE '%smaller than%' THEN format('The time unit of the layout "%s" '
                 'is %s.', layout.layout, layout.time_unit) ELSE format('The step is %s.', step) END,
             CASE WHEN kinds > 1 THEN 'Months and days have no fixed length, so they cannot be '
-                'mixed with each other and with hours.' END);
+                'mixed with each other or with hours.' END);
     END IF;
     zone := CASE WHEN us = 0 THEN time_zone ELSE 'UTC' END;
     unit := CASE WHEN months > 0 THEN 'month' WHEN us = 0 THEN 'day'
@@ -387,10 +388,10 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_table',
             MESSAGE = format('relation "%s" already exists', name),
-            DETAIL = format('It is not the partition from %s to %s, whose name that would be.',
+            DETAIL = format('The partition from %s to %s would have the same name.',
                 snowflake_catalog.bound_text(edges[n], true),
                 snowflake_catalog.bound_text(edges[n + 1], true)),
-            HINT = 'Rename it, or attach it with these bounds.';
+            HINT = 'Rename that relation, or attach it with these bounds.';
     END IF;
 
     -- CREATE TABLE ... PARTITION OF would take ACCESS EXCLUSIVE on the table.  ATTACH PARTITION
@@ -425,7 +426,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_create_partitions(
     regclass, timestamptz, timestamptz, interval, text) IS
-'create the partitions for all snowflake IDs of a period, a step each; those that are there stay';
+'create the missing partitions for all snowflake IDs of a period, one for each step';
 
 -- Bounds without a time zone of their own are of the one that is given.  The server takes an
 -- untyped literal for text, also beside a timestamptz.
@@ -445,7 +446,7 @@ BEGIN
     RETURN ts::timestamp AT TIME ZONE time_zone;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.instant(text, text) IS
-'the time that a text says, in a time zone if it has none of its own';
+'the time of a text, read in time_zone if the text has no zone of its own';
 
 DO $do$
 DECLARE
@@ -624,7 +625,7 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION snowflake_drop_partitions(regclass, timestamptz, boolean, boolean) IS
-'drop the partitions that have only snowflake IDs from before a time, or show the commands for it';
+'drop the partitions whose snowflake IDs are all older than a time, or show the commands';
 
 -- For snowflake_check(), of the tables that draw their IDs by default, with an ID of now.
 CREATE FUNCTION snowflake_catalog.check_partitions(id bigint, OUT status text, OUT detail text)
@@ -664,13 +665,13 @@ BEGIN
         ends := snowflake_catalog.bound_time(reach);
         IF reach IS NULL THEN
             status := 'error';
-            detail := format('No partition of %s takes an ID of now, so that inserts fail. Create '
-                'it with snowflake_create_partitions().', t.name);
+            detail := format('%s has no partition for IDs that are drawn now, so inserts fail. '
+                'Create it with snowflake_create_partitions().', t.name);
             RETURN NEXT;
         ELSIF ends - snowflake_catalog.bound_time(id)
             < least(greatest((ends - starts) / 4, '1 hour'), '1 day') THEN
             status := 'warning';
-            detail := format('The partitions of %s end at %s, and inserts fail from then on. '
+            detail := format('The partitions of %s end at %s. Inserts fail from then on. '
                 'Create more with snowflake_create_partitions().', t.name, ends);
             RETURN NEXT;
         END IF;
@@ -680,4 +681,4 @@ BEGIN
     RETURN NEXT;
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.check_partitions(bigint) IS
-'tables whose partitions take no IDs of now, or soon';
+'part of snowflake_check(): tables that lack a partition for new IDs, now or soon';

@@ -46,44 +46,45 @@ RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_first_id'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_first_id(tstzrange) IS
-'the smallest snowflake ID with a time in a period; 0 when none can be';
+'the smallest snowflake ID with a time in a period; 0 if there is none';
 
 CREATE FUNCTION snowflake_first_id(from_ts timestamptz, to_ts timestamptz)
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_first_id_bounds'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_first_id(timestamptz, timestamptz) IS
-'the smallest snowflake ID with a time from from_ts to before to_ts; 0 when none can be';
+'the smallest snowflake ID with a time from from_ts to before to_ts; 0 if there is none';
 
 CREATE FUNCTION snowflake_last_id(period tstzrange)
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_last_id'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_last_id(tstzrange) IS
-'the largest snowflake ID with a time in a period; -1 when none can be';
+'the largest snowflake ID with a time in a period; -1 if there is none';
 
 CREATE FUNCTION snowflake_last_id(from_ts timestamptz, to_ts timestamptz)
 RETURNS bigint AS 'MODULE_PATHNAME', 'snowflake_last_id_bounds'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_settings_support;
 COMMENT ON FUNCTION snowflake_last_id(timestamptz, timestamptz) IS
-'the largest snowflake ID with a time from from_ts to before to_ts; -1 when none can be';
+'the largest snowflake ID with a time from from_ts to before to_ts; -1 if there is none';
 
 CREATE FUNCTION snowflake_in_support(internal)
 RETURNS internal AS 'MODULE_PATHNAME', 'snowflake_in_support'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_in_support(internal) IS
-'planner support: see snowflake_in(id, period) as id >= first AND id < end';
+'planner support: plan snowflake_in() as id >= first AND id < end';
 
 CREATE FUNCTION snowflake_in(id bigint, period tstzrange)
 RETURNS boolean AS 'MODULE_PATHNAME', 'snowflake_in'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_in_support;
-COMMENT ON FUNCTION snowflake_in(bigint, tstzrange) IS 'is the time of a snowflake ID in a period?';
+COMMENT ON FUNCTION snowflake_in(bigint, tstzrange) IS
+'whether the time of a snowflake ID is in a period';
 
 CREATE FUNCTION snowflake_in(id bigint, from_ts timestamptz, to_ts timestamptz)
 RETURNS boolean AS 'MODULE_PATHNAME', 'snowflake_in_bounds'
 LANGUAGE C STABLE STRICT PARALLEL SAFE
 SUPPORT snowflake_in_support;
 COMMENT ON FUNCTION snowflake_in(bigint, timestamptz, timestamptz) IS
-'is the time of a snowflake ID from from_ts to before to_ts?';
+'whether the time of a snowflake ID is from from_ts to before to_ts';

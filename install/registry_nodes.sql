@@ -22,7 +22,7 @@ CREATE TYPE snowflake_node_request AS (
     clock timestamptz, clock_offset interval, layout text, host text, port integer,
     system_identifier bigint, seen bigint, renewals bigint, wants_peers boolean
 );
-COMMENT ON TYPE snowflake_node_request IS 'what a server says when it asks for a node number';
+COMMENT ON TYPE snowflake_node_request IS 'a server''s request for a node number';
 
 CREATE TYPE snowflake_node_answer AS (
     protocol integer, node integer, floor bigint, granted bigint, lease_ttl interval,
@@ -30,7 +30,7 @@ CREATE TYPE snowflake_node_answer AS (
     changes bigint, renewals bigint, free integer, warning text, refusal text,
     refusal_passes boolean, refusal_detail text, refusal_hint text
 );
-COMMENT ON TYPE snowflake_node_answer IS 'what a server is told when it asks for a node number';
+COMMENT ON TYPE snowflake_node_answer IS 'the answer to a request for a node number';
 
 -- A count that is further ahead of the record than any loss can be is a mistake or a lie.
 CREATE FUNCTION snowflake_nodes_fault(
@@ -63,7 +63,7 @@ RETURN CASE
     THEN 'seen and renewals must not be more than 1000000000 ahead of the record.'
 END;
 COMMENT ON FUNCTION snowflake_nodes_fault(snowflake_node_request, bigint, bigint) IS
-'what is wrong with the arguments of snowflake_lease_node; null when nothing is';
+'what is wrong with the arguments of snowflake_lease_node(); null if nothing is';
 
 -- Times as in marks.  Two constants are here too: IDs that a lease allows have
 -- times up to 10 s past its end, since no more is granted.  So what the registry
@@ -73,7 +73,7 @@ RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE WHEN until = timestamptz '-infinity' THEN 0
             ELSE (extract(epoch FROM until + interval '10 s') * 1000000.0)::bigint END;
 COMMENT ON FUNCTION snowflake_nodes_limit(timestamptz) IS
-'the time, in microseconds since 1970, that IDs are below whose lease ends at the given time';
+'the end of the times that IDs of a lease can have, in microseconds since 1970';
 
 -- For the answer: the servers beside the one that asks that have renewed lately,
 -- which they do every 3 s; the median of how far their clocks are off; and the
@@ -95,7 +95,7 @@ BEGIN ATOMIC
           FROM snowflake_node_lease AS l) AS n;
 END;
 COMMENT ON FUNCTION snowflake_nodes_peers(timestamptz, uuid, integer) IS
-'what a server is told of the others';
+'what a server is told of the other servers';
 
 -- A registration does not run out, but its server may have been started with another
 -- layout since it was seen last.
@@ -133,7 +133,7 @@ RETURN pg_catalog.format('The server %s:%s%s %s, last at %s.', COALESCE(ask.host
     ', from ' || pg_catalog.host(pg_catalog.inet_client_addr()) || ',', does,
     pg_catalog.to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'));
 COMMENT ON FUNCTION snowflake_nodes_stranger(timestamptz, snowflake_node_request, text) IS
-'says of a server what it does, for a message';
+'another server and what it does, for a message';
 
 --
 -- Claim, under the lock of the row "r": so claims come one after the other.  A
@@ -209,8 +209,7 @@ BEGIN
     RETURN l;
 END $$;
 COMMENT ON FUNCTION snowflake_nodes_claim(timestamptz, snowflake_node_request,
-    snowflake_registry_place) IS
-'gives a node number to the server that asks';
+    snowflake_registry_place) IS 'give a node number to the server that asks';
 
 -- Who has the numbers that the server cannot have: the one that it registers, those
 -- of servers with another layout, or all.
@@ -233,7 +232,7 @@ BEGIN
                                   AND l.node = coalesce(ask.number, l.node) END) AS h);
 END $$;
 COMMENT ON FUNCTION snowflake_nodes_holders(timestamptz, snowflake_node_request, boolean) IS
-'the servers that have the node numbers, for a message';
+'the servers that hold the node numbers, for a message';
 
 -- Why a server got nothing.
 CREATE FUNCTION snowflake_nodes_refuse(
@@ -498,7 +497,7 @@ BEGIN
     RETURN a;
 END $$;
 COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowflake_node_request) IS
-'what snowflake_lease_node does, at a time and in a place';
+'do what snowflake_lease_node() does, at a given time and place';
 
 --
 -- Renew the lease of a node number, or claim one.  The server that calls this
@@ -568,8 +567,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_lease_node(integer, uuid, integer, integer, uuid, interval, text,
     integer, interval, bigint, timestamptz, interval, text, text, integer, bigint, bigint, bigint,
-    boolean) IS
-'called by a server to renew the lease of its node number, to claim one, or to register its own';
+    boolean) IS 'called by a server to lease or register its node number, or to renew the lease';
 
 -- A server that still runs learns of it when it renews next, within seconds,
 -- and issues nothing more with the number.  Until then, and when it does not
@@ -603,7 +601,7 @@ BEGIN
     RETURN true;
 END $$;
 COMMENT ON FUNCTION snowflake_nodes_release(timestamptz, integer, timestamptz) IS
-'what snowflake_release_node does, at a time';
+'do what snowflake_release_node() does, at a given time';
 
 CREATE FUNCTION snowflake_release_node(node integer, issued_until timestamptz DEFAULT 'infinity')
 RETURNS boolean
@@ -613,8 +611,7 @@ BEGIN
     RETURN @extschema@.snowflake_nodes_release(statement_timestamp(), node, issued_until);
 END $$;
 COMMENT ON FUNCTION snowflake_release_node(integer, timestamptz) IS
-'end the lease or registration of a node number; it is free when the time that its IDs may have is '
-'past, which is issued_until if the caller knows that they are not later; false when nobody has it';
+'end the lease or registration of a node number; false if no server holds it';
 
 CREATE VIEW snowflake_nodes AS
     SELECT l.node,
@@ -628,12 +625,10 @@ CREATE VIEW snowflake_nodes AS
     FROM snowflake_node_lease AS l,
          pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) AS m (issues_until);
 COMMENT ON VIEW snowflake_nodes IS
-'one row for each node number that this registry has given out: to which server, since when, until '
-'when, and how far the clock of that server is from the one here';
+'one row for each node number that was given out: its server, its lease and its clock';
 COMMENT ON COLUMN snowflake_nodes.node IS 'node number';
 COMMENT ON COLUMN snowflake_nodes.state IS
-'live; registered: as the server is configured with it; expired: the lease has run out; released: '
-'by snowflake_release_node()';
+'live, registered, expired (the lease has run out) or released (by snowflake_release_node)';
 COMMENT ON COLUMN snowflake_nodes.host IS 'name of the host, as the server gives it';
 COMMENT ON COLUMN snowflake_nodes.port IS 'port of the server, as the server gives it';
 COMMENT ON COLUMN snowflake_nodes.address IS
@@ -642,9 +637,9 @@ COMMENT ON COLUMN snowflake_nodes.system_identifier IS
 'system identifier of the server, as the server gives it';
 COMMENT ON COLUMN snowflake_nodes.layout IS 'layout and epoch of the server';
 COMMENT ON COLUMN snowflake_nodes.claimed_at IS 'when the server got the number';
-COMMENT ON COLUMN snowflake_nodes.renewed_at IS 'when the server renewed its lease last';
+COMMENT ON COLUMN snowflake_nodes.renewed_at IS 'when the server last renewed its lease';
 COMMENT ON COLUMN snowflake_nodes.expires_at IS
-'when the lease runs out; infinity for one that is registered';
+'end of the lease; infinity if the number is registered';
 COMMENT ON COLUMN snowflake_nodes.clock_offset IS 'the server''s clock minus the registry''s clock';
 COMMENT ON COLUMN snowflake_nodes.issues_until IS
 'the server''s IDs have times before this, by its own clock';
@@ -666,14 +661,14 @@ CREATE VIEW snowflake_node_counts AS
     LEFT JOIN snowflake_nodes AS n ON true
     GROUP BY t.total;
 COMMENT ON VIEW snowflake_node_counts IS
-'one row: how many node numbers there are, are held, and are free';
+'one row: how many node numbers exist, are held, and are free';
 COMMENT ON COLUMN snowflake_node_counts.total IS
-'node numbers that there are, in the layout of the server that renewed last; null before the first';
-COMMENT ON COLUMN snowflake_node_counts.live IS 'numbers whose lease runs, or that are registered';
+'node numbers in the layout of the server that renewed last; null before the first lease';
+COMMENT ON COLUMN snowflake_node_counts.live IS 'numbers with a running lease or a registration';
 COMMENT ON COLUMN snowflake_node_counts.expired IS
-'numbers whose lease has run out, and that nobody else has claimed';
+'numbers whose lease has run out, and that no other server has claimed';
 COMMENT ON COLUMN snowflake_node_counts.free IS 'numbers that another server can get now';
 COMMENT ON COLUMN snowflake_node_counts.next_free_at IS
-'when the next number is free, if no lease is renewed; null when all are';
+'when the next number becomes free if no lease is renewed; null if none is taken';
 
 GRANT SELECT ON snowflake_node_counts TO pg_monitor;

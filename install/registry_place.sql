@@ -55,10 +55,9 @@ CREATE TABLE snowflake_registry_place (
         CHECK (longest_lease BETWEEN interval '10 s' AND interval '1 day')
 );
 COMMENT ON TABLE snowflake_registry_place IS
-'the place that this registry was last used in, how many changes it has made, until when it gives '
-'out nothing, and its longest lease; use the view snowflake_registry';
+'state of the registry, and its longest lease; use the view snowflake_registry';
 COMMENT ON COLUMN snowflake_registry_place.longest_lease IS
-'no lease lasts longer, whatever a server asks for, from 10 s to 1 day';
+'the longest lease that a server can get, from 10 s to 1 day';
 
 CREATE TABLE snowflake_node_lease (
     node integer PRIMARY KEY,
@@ -89,7 +88,7 @@ CREATE TABLE snowflake_node_lease (
     warned_at timestamptz
 ) WITH (fillfactor = 50);       -- renewals are HOT updates
 COMMENT ON TABLE snowflake_node_lease IS
-'one row for each node number ever given out: who holds or last held it; use snowflake_nodes';
+'one row for each node number ever given out; use the view snowflake_nodes';
 
 CREATE TABLE snowflake_segment_server (
     -- made at random by each start of a server
@@ -102,8 +101,7 @@ CREATE TABLE snowflake_segment_server (
     started_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);       -- reports are HOT updates
 COMMENT ON TABLE snowflake_segment_server IS
-'one row for each start of a server that has reported lately: what it was told of that shows '
-'whether the registry has lost something since';
+'starts of servers that have reported lately; they show whether the registry lost something';
 
 CREATE TABLE snowflake_segment_tag (
     tag text PRIMARY KEY
@@ -123,8 +121,7 @@ CREATE TABLE snowflake_segment_tag (
     CONSTRAINT snowflake_segment_tag_remainder_check CHECK (remainder >= 0 AND remainder < delta)
 );
 COMMENT ON TABLE snowflake_segment_tag IS
-'one row for each tag, also for those dropped: the highest number given to any server, and how the '
-'next are given; use the view snowflake_segments';
+'one row for each tag, dropped ones too; use the view snowflake_segments';
 
 -- pg_dump takes them along.  Where they are restored is another place.
 SELECT pg_catalog.pg_extension_config_dump('snowflake_registry_place', '');
@@ -146,8 +143,7 @@ BEGIN
             FROM pg_control_system() AS c, pg_database AS d
             WHERE d.datname = current_database());
 END $$;
-COMMENT ON FUNCTION snowflake_registry_site() IS
-'where this registry is, but for the timeline: of the session';
+COMMENT ON FUNCTION snowflake_registry_site() IS 'the place of this registry, without its timeline';
 
 -- A session can outlive a promotion, so the timeline is looked at each time.
 -- Fails on a standby, as all here does.  SQL functions as this one become part of
@@ -157,7 +153,7 @@ RETURNS text LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN pg_catalog.format(snowflake_registry_site(),
     pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8));
 COMMENT ON FUNCTION snowflake_registry_here() IS
-'where this registry is: the same only in the same database on the same timeline';
+'the place of this registry: another one in another database or on another timeline';
 
 -- Who was told what: leases, and servers with segments.  A server gives out numbers
 -- of segments for "hold" after a report, and each report is written that is a
@@ -172,7 +168,7 @@ CREATE VIEW snowflake_registry_told AS
            s.reported_at + s.hold + s.hold / 20::float8
     FROM snowflake_segment_server AS s;
 COMMENT ON VIEW snowflake_registry_told IS
-'until when those may use what they were given that this registry has told something';
+'until when servers may use the leases and segments that they were given';
 
 -- How long all may last that was given out, by the record and what is asked for.  What
 -- was over when the record ends does not count, by the clock of the record: that may
@@ -191,7 +187,7 @@ BEGIN
            END;
 END $$;
 COMMENT ON FUNCTION snowflake_registry_longest(timestamptz, interval, boolean) IS
-'the longest of the given lease and of those that run, by the record';
+'the longest of the given lease and of those that may still run';
 
 CREATE FUNCTION snowflake_registry_awaited(r snowflake_registry_place, except_of uuid)
 RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -201,8 +197,7 @@ BEGIN
                      AND t.runs_until >= r.guarded_from);
 END $$;
 COMMENT ON FUNCTION snowflake_registry_awaited(snowflake_registry_place, uuid) IS
-'whether somebody else has not reported since the registry was started that may have had something '
-'then';
+'whether another server has yet to report since the registry was started';
 
 -- Whom the registry serves at all.  With a span of 0 the server says that this is its
 -- home database, where no other server is.
@@ -218,7 +213,7 @@ BEGIN
     ELSIF (span = interval '0') = (NOT EXISTS (SELECT FROM pg_extension AS e
                                                WHERE e.extname = 'snowflake_home')) THEN
         RAISE EXCEPTION 'database "%" is %', current_database(),
-                CASE span WHEN interval '0' THEN 'no home database, but a registry'
+                CASE span WHEN interval '0' THEN 'a registry, and so no home database'
                           ELSE 'the home database of a server, and so no registry' END
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'Create the extension snowflake_registry in a database of its own, and '
@@ -226,7 +221,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_registry_admit(integer, interval) IS
-'fails where the server cannot be served';
+'raise an error if this database cannot serve the server';
 
 --
 -- Come to a place, or be started again, or stay, which is so by far the most often:
@@ -304,7 +299,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_registry_arrive(timestamptz, text, timestamptz, interval,
     snowflake_registry_place) IS
-'closes the registry in another place, and puts it on its guard when it was started again';
+'close the registry if it was moved, and guard it if it was started again';
 
 --
 -- Compare what a server was told with the record.  One that was told more
@@ -359,7 +354,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_registry_compare(timestamptz, snowflake_registry_place, uuid,
     interval, bigint, boolean, boolean) IS
-'closes the registry when a server was told more, and ends its guard when nothing was lost';
+'close the registry if a server knows more, and end its guard if nothing was lost';
 
 -- For where the registry was promoted and has lost nothing, as only synchronous
 -- standbys are promoted: it need not close.
@@ -378,7 +373,7 @@ BEGIN
     RETURN r.closed_until > at OR r.guarded_until > at;
 END $$;
 COMMENT ON FUNCTION snowflake_registry_open(timestamptz, text, timestamptz, boolean) IS
-'what snowflake_open_registry does, at a time and in a place';
+'do what snowflake_open_registry() does, at a given time and place';
 
 CREATE FUNCTION snowflake_registry_durable()
 RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -388,7 +383,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_registry_durable() IS
-'what is told counts once it is committed, so that has to be durable, whatever the session has set';
+'make the commit of this transaction durable, whatever the session has set';
 
 CREATE FUNCTION snowflake_open_registry(always boolean DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -399,16 +394,14 @@ BEGIN
         @extschema@.snowflake_registry_here(), pg_postmaster_start_time(), always);
 END $$;
 COMMENT ON FUNCTION snowflake_open_registry(boolean) IS
-'after a promotion or a restart that has lost no transaction: give out node numbers and segments '
-'at once; with true, also do not close after promotions to come, with false do; if something was '
-'lost after all, two servers can get the same; false when the registry was open already';
+'open the registry after a promotion or restart that lost nothing; false if it was open';
 
 -- To be seen by those who may see pg_stat_replication in full.
 CREATE VIEW snowflake_registry AS
     SELECT s.state, s.until,
            CASE s.state
-               WHEN 'closed' THEN 'It was promoted or restored, or a server was told more than it '
-                   'knows: it may have lost the last leases and segments that it gave out.'
+               WHEN 'closed' THEN 'It was promoted or restored, or a server knows more than the '
+                   'registry: it may have lost the last leases and segments that it gave out.'
                WHEN 'guarded' THEN 'It was started again, and waits for the servers to show that '
                    'it has lost nothing.'
            END AS reason,
@@ -425,16 +418,16 @@ CREATE VIEW snowflake_registry AS
                               WHEN p.guarded_until > n THEN p.guarded_until END
                   FROM pg_catalog.statement_timestamp() AS n) AS s (state, until);
 COMMENT ON VIEW snowflake_registry IS
-'one row: whether this registry gives out node numbers and segments, until when not, and why';
+'one row: whether the registry gives out node numbers and segments, until when not, and why';
 COMMENT ON COLUMN snowflake_registry.state IS
 'open; guarded: it was started again; closed: it may have lost something';
-COMMENT ON COLUMN snowflake_registry.until IS 'when it opens at the latest; null when it is open';
-COMMENT ON COLUMN snowflake_registry.reason IS 'why it is not open; null when it is';
+COMMENT ON COLUMN snowflake_registry.until IS 'when it opens at the latest; null if it is open';
+COMMENT ON COLUMN snowflake_registry.reason IS 'why it is not open; null if it is';
 COMMENT ON COLUMN snowflake_registry.place IS
 'where it is: system identifier, timeline, database and table';
 COMMENT ON COLUMN snowflake_registry.changes IS 'how many claims and releases it has recorded';
-COMMENT ON COLUMN snowflake_registry.longest_lease IS 'no lease lasts longer';
+COMMENT ON COLUMN snowflake_registry.longest_lease IS 'the longest lease that a server can get';
 COMMENT ON COLUMN snowflake_registry.loses_nothing IS
-'whether promotions lose nothing, as snowflake_open_registry(true) has said';
+'whether snowflake_open_registry(true) has stated that promotions lose nothing';
 
 GRANT SELECT ON snowflake_registry TO pg_monitor;

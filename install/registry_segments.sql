@@ -15,14 +15,14 @@ CREATE TYPE snowflake_segment_request AS (
     hold interval, reporter uuid, reports bigint, place text
 );
 COMMENT ON TYPE snowflake_segment_request IS
-'what a server says when it reports, and asks for segments';
+'a server''s report on its tags, and its request for segments';
 
 CREATE TYPE snowflake_segment_answer AS (
     protocol integer, asked text, incarnation uuid, first bigint, last bigint, step integer,
     delta integer, remainder integer, max_value bigint, max_id bigint, closed_until timestamptz,
     is_guarded boolean, hold interval, place text, reports bigint
 );
-COMMENT ON TYPE snowflake_segment_answer IS 'what a server is told of a tag';
+COMMENT ON TYPE snowflake_segment_answer IS 'the answer to a request for a segment of a tag';
 
 -- What servers are told: a place, and when it was last closed, or was on a guard
 -- that ran out.  So they notice each time after which others may have their
@@ -33,7 +33,7 @@ RETURN pg_catalog.concat_ws('/', here,
     CASE WHEN closed_until = timestamptz '-infinity' THEN 0
          ELSE (extract(epoch FROM closed_until) * 1000000.0)::bigint END);
 COMMENT ON FUNCTION snowflake_segments_stay(text, timestamptz) IS
-'where these segments are, and since when: another one after each closing';
+'the place of the segments, another one after each closing';
 
 -- A count that is further ahead of the record than any loss can be is a mistake or a lie.
 CREATE FUNCTION snowflake_segments_valid(
@@ -52,7 +52,7 @@ BEGIN
              OR ask.hold = interval '0'), false);
 END $$;
 COMMENT ON FUNCTION snowflake_segments_valid(snowflake_segment_request, snowflake_segment_server) IS
-'whether the arguments of snowflake_take_segments are in their bounds';
+'whether the arguments of snowflake_take_segments() are in their bounds';
 
 -- Write the server's row, if that is due: "takes" is whether it is given numbers
 -- now.  Of one without tags there is no row, as it is told nothing.  Returns how
@@ -98,7 +98,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_request,
     snowflake_segment_server, boolean, snowflake_registry_place) IS
-'writes down that a server has reported, when that is due';
+'write down that a server has reported, if that is due';
 
 -- Which tags of a request are to change, by their places in it, as is known before
 -- they are locked: "told" are those of which the server has seen more than is on
@@ -124,7 +124,7 @@ BEGIN
     HAVING count(*) FILTER (WHERE c.ahead > 1000000::bigint * greatest(c.step, 1000000)) = 0;
 END $$;
 COMMENT ON FUNCTION snowflake_segments_due(snowflake_segment_request) IS
-'which tags snowflake_take_segments has to change';
+'the tags that a call of snowflake_take_segments() changes';
 
 -- Write down what the server has seen of tag number "n" of its request, and give
 -- it numbers, if it wants some and "is_open".
@@ -168,8 +168,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_request, integer,
-    boolean) IS
-'gives a server numbers of a tag';
+    boolean) IS 'give a server numbers of a tag';
 
 --
 -- The whole of a request, whatever the state.  What a server says proves that the
@@ -251,7 +250,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
     snowflake_segment_request) IS
-'what snowflake_take_segments does, at a time and in a place';
+'do what snowflake_take_segments() does, at a given time and place';
 
 --
 -- Report what a server has of tags, and take a segment of each that it wants
@@ -313,8 +312,7 @@ BEGIN
             place)::@extschema@.snowflake_segment_request) AS a;
 END $$;
 COMMENT ON FUNCTION snowflake_take_segments(integer, text[], uuid[], bigint[], bigint[], interval,
-    uuid, bigint, text) IS
-'called by a server to report what it has of tags, and to take segments of them';
+    uuid, bigint, text) IS 'called by a server to report on its tags and to take segments of them';
 
 --
 -- Make a tag.
@@ -356,7 +354,7 @@ BEGIN
     made := FOUND;
 END $$;
 COMMENT ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text) IS
-'called by a server for snowflake_segment_create(): make a tag, of which segments are given out';
+'called by a server for snowflake_segment_create(); false if the tag exists';
 
 --
 -- Change a tag: all that is not null, or nothing.  What servers have of it
@@ -403,8 +401,7 @@ BEGIN
     delta := t.delta;
 END $$;
 COMMENT ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) IS
-'called by a server for snowflake_segment_alter(): change where the next segment of a tag begins, '
-'its step, its end, or its description';
+'called by a server for snowflake_segment_alter()';
 
 -- Servers that have numbers of the tag learn of it when they report next, and
 -- then give out no more of them.  So its row stays, and a tag of the same name
@@ -431,8 +428,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_drop_tag(text, boolean) IS
-'called by a server for snowflake_segment_drop(): drop a tag, and with true also forget which of '
-'its numbers were given out; false when there is none';
+'called by a server for snowflake_segment_drop(); false if there is no such tag';
 
 CREATE VIEW snowflake_segments AS
     SELECT s.tag, s.max_id, s.step, s.delta, s.remainder, s.max_value,
@@ -441,8 +437,7 @@ CREATE VIEW snowflake_segments AS
     FROM snowflake_segment_tag AS s
     WHERE s.dropped_at IS NULL;
 COMMENT ON VIEW snowflake_segments IS
-'one row for each tag: the highest number given to any server, how segments are given out, and '
-'which share of all its numbers that is';
+'one row for each tag: how many of its numbers were given out, its step and its end';
 COMMENT ON COLUMN snowflake_segments.tag IS 'name of the tag';
 COMMENT ON COLUMN snowflake_segments.max_id IS 'highest number given to any server';
 COMMENT ON COLUMN snowflake_segments.step IS 'how many numbers a segment spans at least';
@@ -451,9 +446,9 @@ COMMENT ON COLUMN snowflake_segments.delta IS
 COMMENT ON COLUMN snowflake_segments.remainder IS
 'servers take the numbers n with n % delta = remainder';
 COMMENT ON COLUMN snowflake_segments.max_value IS
-'last number of the tag; null when it is that of bigint';
+'last number of the tag; null if it is the largest bigint';
 COMMENT ON COLUMN snowflake_segments.used_fraction IS
-'share of all numbers that is given to servers, from 0 to 1; null without max_value';
+'share of its numbers that was given to servers, from 0 to 1; null without max_value';
 COMMENT ON COLUMN snowflake_segments.fetches IS 'number of segments given to servers';
 COMMENT ON COLUMN snowflake_segments.fetched_at IS 'when the last segment was given to a server';
 COMMENT ON COLUMN snowflake_segments.created_at IS 'when the tag was created';

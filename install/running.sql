@@ -11,28 +11,25 @@ CREATE FUNCTION snowflake_layout(
 AS 'MODULE_PATHNAME', 'snowflake_layout_info'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_layout() IS
-'the fields of this server''s snowflake IDs with their widths and capacities, the first and last '
-'time, and how many IDs a second they allow';
+'the layout of this server''s snowflake IDs: widths, capacities, first and last time, rates';
 
-CREATE FUNCTION snowflake_check(OUT "check" text, OUT status text, OUT detail text)
+CREATE FUNCTION snowflake_check(OUT name text, OUT status text, OUT detail text)
 RETURNS SETOF record AS 'MODULE_PATHNAME', 'snowflake_check'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 16;
 COMMENT ON FUNCTION snowflake_check() IS
-'what keeps this server from drawing snowflake IDs, now or soon; status is ok, warning, error, or '
-'unknown on a standby';
+'a doctor: what keeps this server from drawing snowflake IDs, now or soon';
 
 CREATE FUNCTION snowflake_can_draw(OUT can_draw boolean, OUT reason text)
 AS 'MODULE_PATHNAME', 'snowflake_can_draw'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_can_draw() IS
-'can this server draw snowflake IDs now, and if not, why not; draws none, for health checks';
+'whether this server can draw snowflake IDs now, and why not; for health checks';
 
 CREATE FUNCTION snowflake_advance(id bigint, force boolean DEFAULT false)
 RETURNS timestamptz AS 'MODULE_PATHNAME', 'snowflake_advance'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_advance(bigint, boolean) IS
-'let all later snowflake IDs but backfilled ones be larger than an ID; returns their earliest '
-'time; more than a day ahead of the clock only with force';
+'make all later snowflake IDs larger than an ID, and return the earliest time that they have';
 REVOKE ALL ON FUNCTION snowflake_advance(bigint, boolean) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_accept_layout()
@@ -46,15 +43,14 @@ CREATE FUNCTION snowflake_confirm_node()
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_confirm_node'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_confirm_node() IS
-'state that no other server draws IDs with the node number of this one, which was promoted';
+'state, after a promotion, that no other server draws IDs with this server''s node number';
 REVOKE ALL ON FUNCTION snowflake_confirm_node() FROM PUBLIC;
 
 CREATE FUNCTION snowflake_forget_registry()
 RETURNS void AS 'MODULE_PATHNAME', 'snowflake_forget_registry'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_forget_registry() IS
-'accept a registry on an older timeline, or that knows less than before; call it only if the one '
-'used before is gone for good, else two registries give out the same numbers';
+'accept a registry that knows less than before; only if the former one is gone for good';
 REVOKE ALL ON FUNCTION snowflake_forget_registry() FROM PUBLIC;
 
 --
@@ -67,7 +63,7 @@ DECLARE
     missing text;
 BEGIN
     SELECT detail INTO missing FROM snowflake_check()
-    WHERE "check" IN ('preload', 'node_id') AND status = 'error' LIMIT 1;
+    WHERE name IN ('preload', 'node_id') AND status = 'error' LIMIT 1;
     IF FOUND THEN
         RAISE WARNING USING MESSAGE = 'this server cannot draw snowflake IDs yet', DETAIL = missing;
     END IF;

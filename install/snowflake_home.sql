@@ -6,12 +6,14 @@
 
 CREATE SCHEMA snowflake_home;
 COMMENT ON SCHEMA snowflake_home IS
-'the durable mark of this server''s snowflake IDs, and what was backfilled; do not change';
+'what the background workers of snowflake keep for this server; do not change it';
 
 CREATE SEQUENCE snowflake_home.mark AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE snowflake_home.mark IS
-'microseconds since 1970-01-01 UTC: all snowflake IDs issued so far have a time before';
+'the durable mark: all IDs issued so far have times before it, in microseconds since 1970';
 
+-- The node is NULL if it is leased, or the layout has none.  The timeline is the one on
+-- which it is known that no other server draws as this node.
 CREATE TABLE snowflake_home.recorded (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     layout text NOT NULL,
@@ -20,18 +22,21 @@ CREATE TABLE snowflake_home.recorded (
     timeline bigint NOT NULL
 );
 COMMENT ON TABLE snowflake_home.recorded IS
-'the layout and epoch that this server''s snowflake IDs have, and the node number that it issues '
-'them as; NULL where it is leased or the layout has none; and the timeline on which it is known '
-'that no other server does so';
+'layout, epoch and node number of this server''s snowflake IDs, to notice a change';
 
+-- IDs of snowflake_backfill() in the time units of a stretch (2^22 units) may have sequence
+-- numbers below "used"; -1 stands for any stretch, and -2 - n for any up to stretch n.
 CREATE TABLE snowflake_home.backfill (
     stretch bigint PRIMARY KEY,
     used bigint NOT NULL
 );
 COMMENT ON TABLE snowflake_home.backfill IS
-'sequence numbers below "used" may be in IDs of snowflake_backfill(), in the time units of a '
-'stretch (2^22 units); -1 stands for any stretch';
+'how many sequence numbers snowflake_backfill() may have used, by stretches of time';
 
+-- The deadline is in microseconds of a clock that begins with the boot of the machine.  IDs
+-- have times from the floor on and below the mark, in microseconds since 1970-01-01 UTC.  What
+-- was seen of the registry is -1 for nothing.  A registered number has the largest mark, and
+-- the largest deadline, or 0 while the registry has not registered it.
 CREATE TABLE snowflake_home.lease (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     node integer NOT NULL,
@@ -47,11 +52,7 @@ CREATE TABLE snowflake_home.lease (
     renewals bigint NOT NULL
 );
 COMMENT ON TABLE snowflake_home.lease IS
-'the node number that this server has leased from the registry: until when, in microseconds of a '
-'clock that begins with the boot of the machine; IDs have times from the floor on and below the '
-'mark, in microseconds since 1970-01-01 UTC; on which timeline of which instance, and what was '
-'seen of the registry, -1 for nothing; a registered number has the largest mark, and the largest '
-'deadline, or 0 while the registry has not registered it';
+'the lease or registration of this server''s node number, as the registry last confirmed it';
 
 -- the token is a secret
 REVOKE ALL ON snowflake_home.lease FROM PUBLIC;
@@ -67,7 +68,7 @@ RETURNS trigger
 LANGUAGE c
 AS 'MODULE_PATHNAME', 'snowflake_home_discard';
 COMMENT ON FUNCTION snowflake_home.discard() IS
-'trigger that discards what logical replication writes to a table, and refuses to truncate it';
+'trigger: discard what logical replication writes, and refuse to truncate';
 REVOKE ALL ON FUNCTION snowflake_home.discard() FROM PUBLIC;
 
 CREATE TRIGGER discard_replicated BEFORE INSERT OR UPDATE OR DELETE ON snowflake_home.recorded

@@ -7,10 +7,10 @@ SELECT FROM (VALUES ('user', 'US', 4, 8), ('order', 'UD', 4, 8), ('refund', 'R',
 SELECT snowflake_key_format_create('shanghai', 'SH', 4, 8, time_zone => 'Asia/Shanghai');
 SELECT * FROM snowflake_key_formats();
 
--- an order number as it was published, but for its node: this server's layout has none of
--- 53, and begins in 2020
+-- an order number as it was published: this server's layout has no node 53, and begins in
+-- 2020, so there is no ID to it
 SELECT state, message, detail FROM error_of($$SELECT snowflake_key_parse('UD000000011902261230103345300002')$$);
-SELECT state, message, detail FROM error_of($$SELECT snowflake_key_parse('UD000000011902261230103342400002')$$);
+SELECT * FROM snowflake_key_parse('UD000000011902261230103342400002') \gx
 SELECT *, snowflake_compose(ts, node, 0, sequence::integer) = id AS same
 FROM snowflake_key_parse('UD000000012102261230103342400002');
 SELECT *, snowflake_compose(ts, node, 3, 4095) = id AS same
@@ -168,11 +168,13 @@ SELECT key, e.state, e.detail FROM
             ('UD000000012100261230103342400002'), ('UD000000012113261230103342400002'), ('UD000000012102001230103342400002'),
             ('UD000000012102291230103342400002'), ('UD000000012402301230103342400002'), ('UD000000012104311230103342400002'),
             ('UD000000012102262430103342400002'), ('UD000000012102261260103342400002'), ('UD000000012102261230603342400002'),
-            ('UD000000012102261230103343200002'), ('UD000000012102261230103349999999'), ('UD000000012102261230103342498304'),
-            ('UD000000011912312359599992400002'), ('UD000000019012312359599992400002')) v(key),
+            ('UD000000012102261230103343200002'), ('UD000000012102261230103349999999'), ('UD000000012102261230103342498304')) v(key),
     LATERAL error_of(format('SELECT snowflake_key_parse(%L)', key)) e;
-SELECT key, p.ts, p.sequence FROM
-    (VALUES ('UD000000012001010000000000000000'), ('UD030031012402292359599993198303'), ('UD000000018909061547355513100000')) v(key),
+-- at the ends of the layout's time, and beyond
+SELECT key, p.ts, p.sequence, p.id FROM
+    (VALUES ('UD000000010001010000000000000000'), ('UD000000011912312359599992400002'), ('UD000000012001010000000000000000'),
+            ('UD030031012402292359599993198303'), ('UD000000018909061547355513100000'), ('UD000000018909061547355523100000'),
+            ('UD000000019912312359599993198303')) v(key),
     snowflake_key_parse(key) AS p;
 SELECT e.* FROM error_of(format('SELECT snowflake_key_parse(%L)', repeat('é', 1000))) e;
 
@@ -182,6 +184,44 @@ SELECT count(*), count(DISTINCT p.id) FROM
      FROM generate_series('2020-01-01 00:00+00'::timestamptz, '2089-09-06', '1 day 01:02:03.004') AS ts) AS k,
     snowflake_key_parse(key) AS p
 WHERE p.ts = k.ts AND p.id = snowflake_compose(k.ts, 24, 0, 7);
+
+--
+-- Keys of IDs that there are
+--
+
+SELECT snowflake_key('order', 42, 912527159162177820), snowflake_key('order', '42', 912527159162177820),
+    snowflake_key('order', 'UD000007012102261230103342400002', 912527159162177820),
+    snowflake_key('shanghai', 42, 912527159162177820);
+-- of a time in the past
+SELECT snowflake_key('order', 42, snowflake_compose('2021-02-26 12:30:10.334+00', 24, 0, 2));
+SELECT key, snowflake_key('refund', key, 912527159162177820) FROM
+    (VALUES ('UD000000012102261230103342400002'), ('US030031012102261230103342400002')) v(key);
+-- each reads as it was, over the layout's lifetime
+SELECT count(*), count(DISTINCT key) FROM
+    (SELECT id, snowflake_key('shanghai', id, id) AS key FROM snowflake_nextval(1000) AS id
+     UNION ALL SELECT id, snowflake_key('shanghai', 'x' || id, id)
+     FROM generate_series(0, 1000) AS n,
+         snowflake_compose('2020-01-01+00'::timestamptz + n * interval '25 days 01:02:03.004', n % 32, n % 24, n * 4 % 4096) AS id) AS k,
+    snowflake_key_parse(key) AS p
+WHERE p.id = k.id;
+SELECT (snowflake_key_parse(snowflake_key('order', 42))).id = snowflake_currval() AS same,
+    snowflake_key('order', 42, snowflake_currval()) ~ '^UD01001001' AS again;
+-- the worker number of backfilling needs six digits
+SELECT snowflake_key_format_create('past', 'PA', 4, 8, sequence_width => 6);
+SELECT snowflake_key('past', 42, id) AS key, id FROM snowflake_backfill('2021-02-26 12:30:10.334+00') AS id \gset
+SELECT :'key' ~ '^PA0100100121022612301033424[0-9]{6}$' AS past, p.id = :id AS same, p.sequence / 4096 AS worker
+FROM snowflake_key_parse(:'key') AS p;
+SELECT snowflake_key_format_drop('past');
+SELECT call, e.state, e.message, e.detail, e.hint FROM
+    (VALUES ($$'order', 42, 4611686018427387904 + 23 * 4096 + 4095$$), ($$'order', 42, 4611686018427387904 + 24 * 4096$$),
+            ($$'order', 42, 9223372036854775807$$), ($$'order', 42, -1$$), ($$'order', -1, 1$$), ($$'order', 42, NULL$$),
+            ($$'order', NULL::bigint, 1$$), ($$'order', NULL::text, 1$$), ($$NULL, 42, 1$$), ($$'order', '', 1$$), ($$'nowhere', 42, 1$$), ($$'order', 'nö', 1$$),
+            ($$'order', 'UD000000012113261230103342400002', 1$$), ($$'order', 42, 'nonsense'$$), ($$'order', 42, snowflake_compose('infinity', 0, 0, 0)$$),
+            ($$'refund', 'UD000000011912312359599992400002', 1$$), ($$'refund', 'UD000000011912312359599992400002'$$)) v(call),
+    LATERAL error_of(format('SELECT snowflake_key(%s)', call)) e;
+-- a key from before the epoch leads to its own shard
+SELECT snowflake_key('user', 'UD010010011903251430151230100001', 912527159162177820);
+SELECT pronargs, provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'snowflake_key' ORDER BY pronargs;
 
 --
 -- Formats

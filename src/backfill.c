@@ -32,6 +32,11 @@
  * their unit would otherwise all end in the same bits, and id % n would put
  * them on one shard.
  *
+ * A stretch is a number of time units, whatever the epoch.  So with another epoch,
+ * and the fields as they were, an ID that was backfilled does not come again; and
+ * one that was drawn has another worker number.  With other fields both could:
+ * then all units whose IDs could be among those of before count as used up.
+ *
  * Locking: everything shared is under shared->backfill.lock, held for a
  * look-up in the tables, or to clear them; nothing that can fail is done under
  * it.
@@ -231,10 +236,10 @@ report_exhausted(uint64 unit)
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("no snowflake ID is left to backfill the time unit that begins at %s",
 					clock_show(clock_unit_or_end(unit))),
-			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. After a restart the server takes all units of a stretch of %d to be as full as the fullest of them.",
+			 errdetail("A time unit of the layout \"%s\" has " UINT64_FORMAT " IDs to backfill. After a restart the server takes all units of a stretch of %d to be as full as the fullest of them. Units whose IDs could equal IDs of a former layout have none.",
 					   snowflake_layout_text, (uint64) SEQUENCE_MASK + 1,
 					   1 << STRETCH_BITS),
-			 errhint("Give the row a time nearby.")));
+			 errhint("Give the row another time.")));
 }
 
 /*
@@ -388,8 +393,9 @@ backfill_advance(uint64 number)
 
 #define TABLE HOME_EXTENSION ".backfill"
 
-/* The row for all stretches. */
+/* The row for all stretches, and the one for all up to a stretch. */
 #define ANY_STRETCH (-1)
+#define UP_TO_STRETCH(stretch) (-2 - (stretch))
 
 /*
  * What a stretch has used, durably.
@@ -398,7 +404,9 @@ static uint64
 read_used(int64 stretch)
 {
 	(void) home_run("SELECT coalesce(max(used), 0) FROM " TABLE
-					" WHERE stretch IN (" INT64_FORMAT ", %d)", stretch, ANY_STRETCH);
+					" WHERE stretch IN (" INT64_FORMAT ", %d) OR stretch <= " INT64_FORMAT,
+					stretch, ANY_STRETCH,
+					stretch >= 0 ? UP_TO_STRETCH(stretch) : PG_INT64_MIN);
 	return (uint64) DatumGetInt64(home_result(1));
 }
 
@@ -450,6 +458,41 @@ make_good(void)
 	lost = (uint64) DatumGetInt64(home_result(1));
 	if (lost > read_used(ANY_STRETCH))
 		write_used(ANY_STRETCH, lost);
+}
+
+uint64
+backfill_end(void)
+{
+	int64		last;
+
+	(void) home_run("SELECT coalesce(max(CASE WHEN stretch < 0 THEN %d - stretch ELSE stretch END), -1),"
+					" coalesce(bool_or(stretch = %d), false) FROM " TABLE,
+					UP_TO_STRETCH(0), ANY_STRETCH);
+	last = DatumGetInt64(home_result(1));
+	if (DatumGetBool(home_result(2)))
+		return PG_UINT64_MAX;
+	return (uint64) (last + 1) << STRETCH_BITS;
+}
+
+/*
+ * The rows of stretches are kept: with the former fields again, they are of the
+ * same IDs.
+ */
+void
+backfill_accept(uint64 end, bool same_ids)
+{
+	int64		last = (int64) ((end - 1) >> STRETCH_BITS);
+
+	if (end == 0)
+		return;
+	if (same_ids)
+		(void) home_run("INSERT INTO " TABLE " VALUES (" INT64_FORMAT ", 0) ON CONFLICT DO NOTHING",
+						last);
+	else if (end > MAX_TIME || home_run("SELECT FROM " TABLE " WHERE stretch < 0") > 0)
+		/* of the layout before the last one it is not known either */
+		write_used(ANY_STRETCH, SEQUENCE_MASK + 1);
+	else
+		write_used(UP_TO_STRETCH(last), SEQUENCE_MASK + 1);
 }
 
 /*

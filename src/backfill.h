@@ -25,6 +25,16 @@ extern int64 backfill_draw(uint64 unit);
 extern void backfill_advance(uint64 number);
 
 /*
+ * For who accepts another layout or epoch, in a transaction of the home database.
+ * The time unit after all that have backfilled IDs, PG_UINT64_MAX where that is
+ * not known.  And keep in mind that units of this layout before "end" may have
+ * IDs of a former one.  Where these are not in the same units with the former
+ * one, backfill no such unit any more.
+ */
+extern uint64 backfill_end(void);
+extern void backfill_accept(uint64 end, bool same_ids);
+
+/*
  * For the services: when to do what is asked for, 0 for now and PG_INT64_MAX
  * for nothing; do it, and forget it after that has failed.  Sessions that
  * still wait ask again.

@@ -42,6 +42,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -281,6 +282,13 @@ getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
 	return (uint64) number;
 }
 
+/* Are there IDs of this layout and epoch, or may there be? */
+static bool
+has_drawn(void)
+{
+	return shared != NULL && (shared->mark.mark_found || RecoveryInProgress());
+}
+
 /*
  * The time unit that holds an argument's instant, checked to be one of the
  * layout.
@@ -296,10 +304,14 @@ getarg_unit(FunctionCallInfo fcinfo, int argno)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("time %s is out of range", clock_show(ts)),
-				 errdetail("The layout \"%s\" begins at %s and has " UINT64_FORMAT " time units.",
+				 errdetail("The layout \"%s\" has times from %s to %s.",
 						   snowflake_layout_text,
 						   clock_show(snowflake_epoch),
-						   (uint64) snowflake_layout.max[FIELD_TIME] + 1)));
+						   clock_show(clock_unit_or_end(MAX_TIME))),
+				 TIMESTAMP_NOT_FINITE(ts) || unit >= 0 ? 0 :
+				 has_drawn() ?
+				 errhint("If you set an older \"snowflake.epoch\", restart the server and call snowflake_accept_layout(), the IDs drawn so far are read as IDs of earlier times.") :
+				 errhint("Set an older \"snowflake.epoch\" and restart the server, before it draws its first ID.")));
 	return (uint64) unit;
 }
 

@@ -171,7 +171,10 @@ field_problem(FormatRow *format)
 	for (int i = 0; i < key->width[KEY_SEQUENCE]; i++)
 		numbers *= 10;
 	format->workers = (int) Min(numbers / sequences, settings_slots());
-	key->max[KEY_SEQUENCE] = format->workers * sequences - 1;
+
+	/* keys of other IDs may have more workers, that of backfilling too */
+	key->max[KEY_SEQUENCE] = Min(numbers / sequences,
+								 (int64) snowflake_layout.max[FIELD_WORKER] + 1) * sequences - 1;
 
 	if (format->workers < settings_slots() &&
 		layout_is_above(&snowflake_layout, FIELD_WORKER, FIELD_TIME))

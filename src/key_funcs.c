@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * key_funcs.c
- *		The SQL functions of business keys: draw, read, route.
+ *		The SQL functions of business keys: make, read, route.
  *
- * A key shows one snowflake ID that was drawn for it: its time is the start of
- * the ID's time unit, its node is the ID's node, and its sequence number is
- * the ID's worker and sequence as one number.  The rest of a key depends on
- * its format and route.  So keys are unique because IDs are, and a key tells
- * which ID it was made of.
+ * A key shows one snowflake ID, as a rule one that was drawn for it: its time is
+ * the start of the ID's time unit, its node is the ID's node, and its sequence
+ * number is the ID's worker and sequence as one number.  The rest of a key
+ * depends on its format and route.  So keys are unique because IDs are, and a
+ * key tells which ID it was made of.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,6 +24,7 @@
 #include "compat.h"
 #include "generator.h"
 #include "key_formats.h"
+#include "parse.h"
 #include "settings.h"
 #include "utf8.h"
 
@@ -31,9 +32,14 @@ PG_FUNCTION_INFO_V1(snowflake_route_number);
 PG_FUNCTION_INFO_V1(snowflake_route_text);
 PG_FUNCTION_INFO_V1(snowflake_key_number);
 PG_FUNCTION_INFO_V1(snowflake_key_text);
+PG_FUNCTION_INFO_V1(snowflake_key_number_id);
+PG_FUNCTION_INFO_V1(snowflake_key_text_id);
 PG_FUNCTION_INFO_V1(snowflake_key_parse);
 
-/* A key in the numbers that it shows, and the ID that it was made from. */
+/*
+ * A key in the numbers that it shows, and the ID that it was made from: -1 where
+ * the layout has none at its time, as that is before the epoch.
+ */
 typedef struct ReadKey
 {
 	const FormatRow *format;
@@ -119,14 +125,12 @@ getarg_tables(FunctionCallInfo fcinfo)
 
 /* A record of these columns. */
 static Datum
-make_record(FunctionCallInfo fcinfo, Datum *values)
+make_record(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 {
 	TupleDesc	tupdesc;
-	bool		nulls[9] = {false};
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	Assert(tupdesc->natts <= (int) lengthof(nulls));
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
 }
 
@@ -138,8 +142,9 @@ make_route(FunctionCallInfo fcinfo, int64 table)
 		Int32GetDatum((int32) (table / PG_GETARG_INT64(2))),
 		Int32GetDatum((int32) table)
 	};
+	bool		nulls[] = {false, false};
 
-	return make_record(fcinfo, values);
+	return make_record(fcinfo, values, nulls);
 }
 
 /* snowflake_route(route bigint, db_count, tables_per_db) */
@@ -266,6 +271,7 @@ read_key(const FormatRow *format, const char *str, int len, ReadKey *read)
 	Key		   *key = &read->key;
 	uint64		low;
 	int64		unit;
+	TimestampTz ts;
 	int64		version;
 	TimestampTz found[2];
 	int			nfound;
@@ -292,13 +298,11 @@ read_key(const FormatRow *format, const char *str, int len, ReadKey *read)
 
 	/* the unit whose start is in that millisecond */
 	unit = layout_unit_ceil(&snowflake_layout, clock_since_epoch(read->ts));
+	read->id = -1;
 	if (unit < 0 || (uint64) unit > snowflake_layout.max[FIELD_TIME] ||
-		!clock_timestamp_of_unit((uint64) unit, &read->ts) ||
-		read->ts >= found[key->is_again] + 1000)
-		report_invalid(str, len,
-					   psprintf("No ID of the layout \"%s\", which begins at %s, has its time.",
-								snowflake_layout_text,
-								timestamptz_to_str(snowflake_epoch)));
+		!clock_timestamp_of_unit((uint64) unit, &ts) || ts >= read->ts + 1000)
+		return;
+	read->ts = ts;
 
 	low = (uint64) key->number[KEY_SEQUENCE];
 	read->id = layout_pack(&snowflake_layout, (uint64) unit,
@@ -318,6 +322,7 @@ snowflake_key_parse(PG_FUNCTION_ARGS)
 	ReadKey		read;
 	const int64 *number = read.key.number;
 	Datum		values[9];
+	bool		nulls[9] = {false};
 
 	if (format == NULL)
 		report_invalid(str, len,
@@ -334,27 +339,23 @@ snowflake_key_parse(PG_FUNCTION_ARGS)
 	values[6] = Int32GetDatum((int32) number[KEY_NODE]);
 	values[7] = Int64GetDatum(number[KEY_SEQUENCE]);
 	values[8] = Int64GetDatum(read.id);
-	PG_RETURN_DATUM(make_record(fcinfo, values));
+	nulls[8] = read.id < 0;
+	PG_RETURN_DATUM(make_record(fcinfo, values, nulls));
 }
 
 /*
- * Drawing
+ * Making
  */
 
 /*
- * Draw an ID and show it as a key.
+ * Show an ID as a key.
  */
 static text *
-draw(const FormatRow *format, int64 table)
+make_key(const FormatRow *format, int64 table, int64 id)
 {
 	Key			key = {0};
 	char		str[KEY_MAX_LENGTH];
-	int64		id;
 	TimestampTz ts;
-
-	generator_stay_below(format->workers);
-	(void) generator_take(1, &id);
-	generator_set_current(id, true);
 
 	if (!clock_timestamp_of_unit(layout_unpack(&snowflake_layout, id, FIELD_TIME), &ts))
 		ts = DT_NOEND;
@@ -374,9 +375,40 @@ draw(const FormatRow *format, int64 table)
 	key.number[KEY_SEQUENCE] =
 		(int64) (layout_unpack(&snowflake_layout, id, FIELD_WORKER) << snowflake_layout.bits[FIELD_SEQUENCE] |
 				 layout_unpack(&snowflake_layout, id, FIELD_SEQUENCE));
+	if (key.number[KEY_SEQUENCE] > format->key.max[KEY_SEQUENCE])
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("ID " INT64_FORMAT " does not fit into keys of format \"%s\"",
+						id, format->name),
+				 errdetail("The field \"sequence\" has a width of %d, for numbers up to " INT64_FORMAT ". The worker and sequence of the ID make " INT64_FORMAT ".",
+						   format->key.width[KEY_SEQUENCE],
+						   format->key.max[KEY_SEQUENCE], key.number[KEY_SEQUENCE]),
+				 errhint("Use a format with a larger sequence_width.")));
 	for (KeyField f = KEY_DATABASE; f < KEY_FIELDS; f++)
 		Assert(f == KEY_TIME || key.number[f] <= format->key.max[f]);
 	return cstring_to_text_with_len(str, (int) key_write(&format->key, &key, str));
+}
+
+/*
+ * Draw an ID and show it as a key.
+ */
+static text *
+draw(const FormatRow *format, int64 table)
+{
+	int64		id;
+
+	generator_stay_below(format->workers);
+	(void) generator_take(1, &id);
+	generator_set_current(id, true);
+	return make_key(format, table, id);
+}
+
+/* The argument of the ID to show. */
+static int64
+getarg_id(FunctionCallInfo fcinfo)
+{
+	require_not_null(fcinfo, 2, "id");
+	return parse_check(PG_GETARG_INT64(2));
 }
 
 static const FormatRow *
@@ -389,59 +421,83 @@ getarg_format(FunctionCallInfo fcinfo, const FormatRows *formats)
 	return formats_find(formats, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
 }
 
+/* The table that the argument "route" of type bigint leads to. */
+static int64
+getarg_route_number(FunctionCallInfo fcinfo, const FormatRow *format)
+{
+	require_not_null(fcinfo, 1, "route");
+	return route_number(PG_GETARG_INT64(1), format->tables);
+}
+
 /* snowflake_key(format, route bigint) */
 Datum
 snowflake_key_number(PG_FUNCTION_ARGS)
 {
 	const FormatRow *format = getarg_format(fcinfo, formats_read());
 
-	require_not_null(fcinfo, 1, "route");
-	PG_RETURN_TEXT_P(draw(format, route_number(PG_GETARG_INT64(1), format->tables)));
+	PG_RETURN_TEXT_P(draw(format, getarg_route_number(fcinfo, format)));
+}
+
+/* snowflake_key(format, route bigint, id) */
+Datum
+snowflake_key_number_id(PG_FUNCTION_ARGS)
+{
+	const FormatRow *format = getarg_format(fcinfo, formats_read());
+
+	PG_RETURN_TEXT_P(make_key(format, getarg_route_number(fcinfo, format), getarg_id(fcinfo)));
 }
 
 /*
- * The table of a row that a key belongs to: that of the key where tables are
- * counted alike, else the one that the key's ID routes to.
+ * The table that the argument "route" of type text leads to.  A text that has
+ * the prefix and the length of keys is one, and must be right in all of its
+ * fields: with a digit lost it would else lead to any shard.  It leads to its own
+ * table where tables are counted alike, else to the one that its ID routes to.
  */
 static int64
-route_key(const FormatRow *format, const ReadKey *read)
+getarg_route_text(FunctionCallInfo fcinfo, const FormatRows *formats, const FormatRow *format)
 {
-	if (read->format->tables == format->tables &&
-		read->format->key.tables_per_db == format->key.tables_per_db)
-		return read->key.number[KEY_TABLE];
-	return route_number(read->id, format->tables);
-}
-
-/*
- * snowflake_key(format, route text).  A text that has the prefix and the length
- * of keys is one, and must be right in all of its fields: with a digit lost it
- * would else lead to any shard.
- */
-Datum
-snowflake_key_text(PG_FUNCTION_ARGS)
-{
-	const FormatRows *formats = formats_read();
-	const FormatRow *format = getarg_format(fcinfo, formats);
 	const FormatRow *route_format;
 	text	   *route;
 	const char *str;
 	int			len;
-	int64		table;
+	ReadKey		read;
 
 	require_not_null(fcinfo, 1, "route");
 	route = PG_GETARG_TEXT_PP(1);
 	str = VARDATA_ANY(route);
 	len = VARSIZE_ANY_EXHDR(route);
 	route_format = find_format_of(formats, str, len);
+	if (route_format == NULL || key_length(&route_format->key) != (size_t) len)
+		return route_text(str, len, format->tables, format->by_hash);
 
-	if (route_format != NULL && key_length(&route_format->key) == (size_t) len)
-	{
-		ReadKey		read;
+	read_key(route_format, str, len, &read);
+	if (route_format->tables == format->tables &&
+		route_format->key.tables_per_db == format->key.tables_per_db)
+		return read.key.number[KEY_TABLE];
+	if (read.id < 0)
+		report_invalid(str, len,
+					   psprintf("Its ID is the route, and no ID of the layout \"%s\", which begins at %s, has its time.",
+								snowflake_layout_text, clock_show(snowflake_epoch)));
+	return route_number(read.id, format->tables);
+}
 
-		read_key(route_format, str, len, &read);
-		table = route_key(format, &read);
-	}
-	else
-		table = route_text(str, len, format->tables, format->by_hash);
-	PG_RETURN_TEXT_P(draw(format, table));
+/* snowflake_key(format, route text) */
+Datum
+snowflake_key_text(PG_FUNCTION_ARGS)
+{
+	const FormatRows *formats = formats_read();
+	const FormatRow *format = getarg_format(fcinfo, formats);
+
+	PG_RETURN_TEXT_P(draw(format, getarg_route_text(fcinfo, formats, format)));
+}
+
+/* snowflake_key(format, route text, id) */
+Datum
+snowflake_key_text_id(PG_FUNCTION_ARGS)
+{
+	const FormatRows *formats = formats_read();
+	const FormatRow *format = getarg_format(fcinfo, formats);
+	int64		table = getarg_route_text(fcinfo, formats, format);
+
+	PG_RETURN_TEXT_P(make_key(format, table, getarg_id(fcinfo)));
 }

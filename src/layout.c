@@ -280,6 +280,18 @@ layout_unit_first_id(const Layout *layout, int64_t unit)
 }
 
 bool
+layout_same_ids(const Layout *a, const Layout *b)
+{
+	for (int field = 0; field < LAYOUT_FIELDS; field++)
+	{
+		if (a->shift[field] != b->shift[field] ||
+			(field != FIELD_TIME && a->bits[field] != b->bits[field]))
+			return false;
+	}
+	return true;
+}
+
+bool
 layout_equal(const Layout *a, const Layout *b)
 {
 	for (int field = 0; field < LAYOUT_FIELDS; field++)

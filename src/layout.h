@@ -65,6 +65,9 @@ extern char *layout_format(const Layout *layout, char buf[LAYOUT_TEXT_SIZE]);
 
 extern bool layout_equal(const Layout *a, const Layout *b);
 
+/* Do the same numbers in the fields make the same ID? */
+extern bool layout_same_ids(const Layout *a, const Layout *b);
+
 /* Does an ID that is larger always have a time that is not smaller? */
 extern bool layout_sorts_by_time(const Layout *layout);
 

@@ -41,6 +41,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
+#include "common/int.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -48,8 +49,10 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "backfill.h"
 #include "clock.h"
 #include "home.h"
+#include "mark.h"
 #include "record.h"
 #include "settings.h"
 #include "worker.h"
@@ -84,6 +87,7 @@ record_pointers(void)
 					GetSystemIdentifier(), quote_literal_cstr(snowflake_database));
 }
 
+/* What is recorded. */
 typedef struct Recorded
 {
 	char	   *layout;
@@ -156,6 +160,86 @@ record_hint(const char *layout, const char *epoch)
 }
 
 /*
+ * What it means that the configured layout and epoch take the place of those
+ * recorded.
+ */
+typedef struct Change
+{
+	bool		same_ids;		/* a time unit has the IDs that it had */
+	bool		same_times;		/* and is at the time at which it was */
+	bool		goes_up;		/* the next ID is above all of the recorded ones */
+	uint64		end_unit;		/* from here on, no ID is among those */
+} Change;
+
+/* The first time unit of a layout and epoch that does not begin before a mark. */
+static uint64
+unit_of_mark(const Layout *layout, TimestampTz epoch, int64 mark_us)
+{
+	uint64		end = layout->max[FIELD_TIME] + 1;
+	int64		us;
+	int64		unit;
+
+	if (pg_sub_s64_overflow(mark_us - UNIX_EPOCH_US, epoch, &us))
+		return end;
+	unit = layout_unit_ceil(layout, us);
+	return unit < 0 ? 0 : Min((uint64) unit, end);
+}
+
+/*
+ * An empty mark says nothing of IDs that were issued.
+ */
+static Change
+examine_change(const Recorded *row, int64 mark_us)
+{
+	Change		change = {.end_unit = MAX_TIME + 1};
+	uint64		next = mark_to_unit(mark_us, true);
+	Layout		former;
+	LayoutError error;
+	uint64		end;			/* of units, then of IDs */
+	int			bits = snowflake_layout.shift[FIELD_TIME];
+
+	if (!layout_parse(row->layout, &former, &error))
+		return change;
+	change.same_ids = layout_same_ids(&former, &snowflake_layout);
+	change.same_times = change.same_ids && row->epoch == snowflake_epoch &&
+		former.unit_us == snowflake_layout.unit_us;
+	if (mark_us == 0)
+		return change;
+
+	end = unit_of_mark(&former, row->epoch, mark_us);
+	if (change.same_ids)
+	{
+		/* those backfilled have a worker number of their own */
+		change.goes_up = next >= end;
+		change.end_unit = Min(Max(end, backfill_end()), change.end_unit);
+	}
+	else if (layout_sorts_by_time(&former) && layout_sorts_by_time(&snowflake_layout))
+	{
+		end = Max(end, backfill_end());
+		end = end > former.max[FIELD_TIME] ? UINT64CONST(1) << former.total_bits :
+			end << former.shift[FIELD_TIME];
+		end = (end + (UINT64CONST(1) << bits) - 1) >> bits;
+		change.goes_up = next >= end;
+		change.end_unit = Min(end, change.end_unit);
+	}
+	return change;
+}
+
+/* A DETAIL. */
+static char *
+describe_change(const Change *change)
+{
+	const char *next = change->goes_up ? "New IDs are larger than all former ones." :
+		change->same_ids ? "New IDs could equal former ones of the same node number." :
+		"New IDs could equal former ones.";
+
+	if (change->same_times)
+		return pstrdup(next);
+	return psprintf("%s IDs that snowflake_compose() or snowflake_id() make for times before %s could equal former ones.",
+					next, clock_show(clock_unit_or_end(change->end_unit)));
+}
+
+/*
  * Nothing is recorded here.  Raise an ERROR if a mark was nevertheless, and the
  * floor does not stand for it.
  */
@@ -196,6 +280,7 @@ record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 	bool		is_own = has_pointer && DatumGetBool(home_result(3));
 	bool		is_home = has_pointer && DatumGetBool(home_result(4));
 	Recorded	row;
+	Change		change;
 	Layout		layout;
 	LayoutError error;
 
@@ -222,6 +307,7 @@ record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 		layout_equal(&layout, &snowflake_layout))
 		return true;
 
+	change = examine_change(&row, mark_us);
 	if (!accept)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
@@ -230,13 +316,16 @@ record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 						clock_show(row.epoch),
 						snowflake_layout_text,
 						clock_show(snowflake_epoch)),
+				 errdetail("%s", describe_change(&change)),
 				 errhint("%s", record_hint(row.layout, clock_show(row.epoch)))));
 
 	record_write();
+	backfill_accept(change.end_unit, change.same_ids);
 	ereport(LOG,
 			(errmsg("snowflake goes on with layout \"%s\" and epoch %s",
 					snowflake_layout_text,
-					timestamptz_to_str(snowflake_epoch))));
+					timestamptz_to_str(snowflake_epoch)),
+			 errdetail("%s", describe_change(&change))));
 	return true;
 }
 

@@ -450,7 +450,7 @@ snowflake_segment_create(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* snowflake_segment_alter(tag, step, max_value, description, start) */
+/* snowflake_segment_alter(tag, start, step, max_value, description) */
 Datum
 snowflake_segment_alter(PG_FUNCTION_ARGS)
 {
@@ -459,19 +459,19 @@ snowflake_segment_alter(PG_FUNCTION_ARGS)
 	require_not_null(fcinfo, 0, "tag");
 	PreventCommandIfReadOnly("snowflake_segment_alter()");
 
-	options.has_step = !PG_ARGISNULL(1);
-	options.has_max_value = !PG_ARGISNULL(2);
-	options.has_start = !PG_ARGISNULL(4);
+	options.has_start = !PG_ARGISNULL(1);
+	options.has_step = !PG_ARGISNULL(2);
+	options.has_max_value = !PG_ARGISNULL(3);
+	if (options.has_start)
+		check_start(options.start = PG_GETARG_INT64(1));
 	if (options.has_step)
 	{
-		check_step(PG_GETARG_INT64(1));
-		options.step = (int32) PG_GETARG_INT64(1);
+		check_step(PG_GETARG_INT64(2));
+		options.step = (int32) PG_GETARG_INT64(2);
 	}
 	if (options.has_max_value)
-		check_max_value(options.max_value = PG_GETARG_INT64(2));
-	getarg_description(fcinfo, 3, &options);
-	if (options.has_start)
-		check_start(options.start = PG_GETARG_INT64(4));
+		check_max_value(options.max_value = PG_GETARG_INT64(3));
+	getarg_description(fcinfo, 4, &options);
 
 	run_command(fcinfo, SEGMENT_ALTER, &options);
 	PG_RETURN_VOID();

@@ -383,13 +383,13 @@ define_ids(GucContext fixed)
 {
 	DefineCustomStringVariable("snowflake.layout",
 							   "Fields of an ID from the highest bit to the lowest, each with its width in bits.",
-							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. The name of a dialect is a layout, too.",
+							   "The time field may name its unit, as in \"time:39@10ms\"; the default is 1ms. The value may also be the name of a dialect, as in \"twitter\".",
 							   &layout_string, "time:41 node:5 worker:5 sequence:12",
 							   fixed, 0, check_layout, assign_layout, NULL);
 
 	DefineCustomStringVariable("snowflake.epoch",
-							   "Instant of time 0, with its time zone.",
-							   "The default is that of the dialect, where \"snowflake.layout\" names one.",
+							   "Instant at which the time in IDs begins, with its time zone.",
+							   "The default is the epoch of the dialect, if \"snowflake.layout\" names one.",
 							   &epoch_string, default_epoch(),
 							   fixed, 0, check_epoch, assign_epoch, NULL);
 
@@ -413,7 +413,7 @@ define_drawing(GucContext fixed)
 
 	DefineCustomIntVariable("snowflake.max_drift",
 							"How far the time in an ID may run ahead of the clock.",
-							"It does so after the clock has stepped back, and when all sequence numbers of a time unit are gone.",
+							"It does so after the clock has stepped back, and when all sequence numbers of a time unit are used up.",
 							&snowflake_max_drift, 1000, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
@@ -423,12 +423,14 @@ define_drawing(GucContext fixed)
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("snowflake.sequence_start",
-							 "First sequence number of a new time unit.", NULL,
+							 "First sequence number of a new time unit.",
+							 "It is 0, the one after the last number drawn, or a random one up to \"snowflake.sequence_start_max\".",
 							 &snowflake_sequence_start, SEQUENCE_START_RANDOM, sequence_start_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.sequence_start_max",
-							"Largest first sequence number with sequence_start = random; -1 means a quarter of the layout's numbers, or 64 if that is more.", NULL,
+							"Largest first sequence number if \"snowflake.sequence_start\" is \"random\".",
+							"-1 means a quarter of the layout's sequence numbers, or 64 if that is more.",
 							&snowflake_sequence_start_max, SEQUENCE_START_MAX_AUTO, SEQUENCE_START_MAX_AUTO, INT_MAX,
 							PGC_SIGHUP, 0, check_sequence_start_max, NULL, NULL);
 }
@@ -440,13 +442,13 @@ static void
 define_mark(GucContext fixed)
 {
 	DefineCustomStringVariable("snowflake.database",
-							   "Home database, in which the durable mark is kept.", NULL,
+							   "Home database, in which the server keeps the durable mark.", NULL,
 							   &snowflake_database, "postgres",
 							   fixed, 0, check_database, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.reserve_window",
 							"How far ahead the durable mark is kept.",
-							"After a crash, IDs are drawn again when the clock has come that far.",
+							"After a crash, the server draws IDs again when its clock, plus \"snowflake.max_drift\", has reached the mark.",
 							&snowflake_reserve_window, 3000, 100, 24 * 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
@@ -485,8 +487,8 @@ define_registry(void)
 							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_registry, NULL, NULL);
 
 	DefineCustomIntVariable("snowflake.lease_ttl",
-							"How long the lease of a node number lasts when it is not renewed.",
-							"A server can do without the registry for this time. If it is gone, its number stays reserved for this time.",
+							"How long the lease of a node number lasts if it is not renewed.",
+							"A server can do without the registry for this time. The number of a stopped server stays reserved for this time.",
 							&snowflake_lease_ttl, 10 * 60 * 1000, 10 * 1000, 24 * 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
@@ -497,7 +499,7 @@ define_registry(void)
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("snowflake.clock_skew_action",
-							 "What a server does when its clock goes further off than \"snowflake.max_clock_skew\" while it issues IDs.", NULL,
+							 "What a server that issues IDs does when its clock is further off than \"snowflake.max_clock_skew\".", NULL,
 							 &snowflake_clock_skew_action, SKEW_WARN, clock_skew_action_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }

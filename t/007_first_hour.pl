@@ -75,7 +75,7 @@ sub check
 	my ($check, $on) = @_;
 
 	return ($on // $node)->safe_psql('postgres',
-		qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'));
+		qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check'));
 }
 
 #
@@ -212,7 +212,7 @@ foreach my $case (
 	is(check('settings'), join(' ', "error|The server will not start again: $what.", $why // (), $mend), 'the doctor says so, too');
 	unlike(slurp_file($node->logfile, $offset), qr/geheim/, 'and no secret');
 }
-like($node->safe_psql('postgres', 'SET ROLE app; SELECT detail FROM snowflake_check() WHERE "check" = \'settings\''),
+like($node->safe_psql('postgres', 'SET ROLE app; SELECT detail FROM snowflake_check() WHERE name = \'settings\''),
 	qr/^The configuration files are only read for roles/, 'to one who may see them');
 
 # it keeps its word
@@ -273,9 +273,13 @@ $offset = -s $node->logfile;
 restart(@right, "snowflake.layout = 'time:41 node:10 sequence:12'");
 my $differs = qq(this server has issued IDs with layout "$former_layout" and epoch 2020-01-01 00:00:00+00, and is now configured with layout "time:41 node:10 sequence:12" and epoch 2020-01-01 00:00:00+00);
 $hint = "Set snowflake.layout = '$former_layout' and snowflake.epoch = '2020-01-01 00:00:00+00' in postgresql.conf and restart the server. Or, if no ID of the one can equal an ID of the other, call snowflake_accept_layout().";
-says('another layout', 'SELECT snowflake_nextval()', '55000: cannot generate a snowflake ID: the durable mark could not be raised',
-	qq(The background worker failed in database "postgres": $differs.), $hint);
-logs('the log says so', $offset, "ERROR:  $differs", undef, $hint);
+my $other = said('SELECT snowflake_nextval()');
+my ($means) = $other->[1] =~ /\. (New IDs .*)$/;
+is_deeply($other, [ '55000: cannot generate a snowflake ID: the durable mark could not be raised',
+		qq(The background worker failed in database "postgres": $differs. $means), $hint ], 'another layout');
+like($means, qr/^New IDs are larger than all former ones\. IDs that snowflake_compose\(\) or snowflake_id\(\) make for times before \S+ \S+\+00 could equal former ones\.$/,
+	'and what it means');
+logs('the log says so', $offset, "ERROR:  $differs", $means, $hint);
 like(check('layout'), qr/^error\|This server has issued IDs with layout "\Q$former_layout\E".* \Q$hint\E$/, 'and the doctor');
 restart(@right, "snowflake.layout = '$former_layout'", "snowflake.epoch = '2020-01-01 00:00:00+00'");
 like($node->safe_psql('postgres', 'SELECT snowflake_nextval()'), qr/^\d+$/, 'the lines of the hint mend it');

@@ -559,7 +559,7 @@ is($node->safe_psql('postgres', "SELECT max(id) AS old FROM layouts \\gset\nSELE
 	't', 'those of this node by their time');
 $node->safe_psql('postgres', "SELECT FROM snowflake_convert('layouts', 'id', false, 'bigserial'); INSERT INTO layouts VALUES (snowflake_compose('2020-01-02', 4, 0, 0))");
 $error = error_of($node, "SELECT snowflake_convert('layouts', 'id', false)");
-like($error->{message}, qr/is above later IDs of this server, by a field above the time in the layout "node:10 time:41 sequence:12"$/,
+like($error->{message}, qr/is larger than later IDs of this server: the layout "node:10 time:41 sequence:12" has a field above the time$/,
 	'those of higher nodes never');
 
 restart_with({ 'snowflake.layout' => undef, 'snowflake.node_id' => undef });

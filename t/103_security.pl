@@ -54,6 +54,8 @@ my %open = (
 	'snowflake_decode(text,text)' => [ '04727F9B31VAT', 'base32' ],
 	'snowflake_key(text,bigint)' => [ 'order', 42 ],
 	'snowflake_key(text,text)' => [ 'order', 'abc' ],
+	'snowflake_key(text,bigint,bigint)' => [ 'order', 42, '152075078181383514' ],
+	'snowflake_key(text,text,bigint)' => [ 'order', 'abc', '152075078181383514' ],
 	'snowflake_key_parse(text)' => [ 'OR000000012402261230103350100002' ],
 	'snowflake_key_formats()' => [],
 	'snowflake_route(bigint,bigint,bigint)' => [ 42, 2, 2 ],
@@ -120,7 +122,7 @@ my %closed = (
 	'snowflake_segment_nextval(text)' => [ 'ticket' ],
 	'snowflake_segment_next(text)' => [ 'ticket' ],
 	'snowflake_segment_nextval(text,bigint)' => [ 'ticket', 3 ],
-	'snowflake_segment_alter(text,bigint,bigint,text,bigint)' => [ 'ticket', 500 ],
+	'snowflake_segment_alter(text,bigint,bigint,bigint,text)' => [ 'ticket', 500 ],
 	'snowflake_segment_drop(text,boolean)' => [ 'ticket' ],
 	'snowflake_key_format_create(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer)' => [ 'new', 'NW', 2, 2, 1, 'UTC', 'codes', 2, 4, 2, 2, 5 ],
 	'snowflake_key_format_alter(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer,text)' => [ 'new', 'NX', 3, 3, 2, 'Asia/Tokyo', 'hash', 3, 5, 3, 3, 6 ],
@@ -356,7 +358,7 @@ sub seen_by
 {
 	my ($node, $role, $check) = @_;
 
-	return $node->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'), extra_params => [ '-U', $role ]);
+	return $node->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check'), extra_params => [ '-U', $role ]);
 }
 
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -604,7 +606,7 @@ SQL
 ran($node);
 $node->safe_psql('victim', 'SELECT FROM hostile.baits');
 like(ran($node), qr/ of a table$/, 'a table of somebody: a query runs them');
-is($node->safe_psql('victim', q(SELECT detail FROM hostile.snowflake_check() WHERE "check" OPERATOR(pg_catalog.=) 'tables')),
+is($node->safe_psql('victim', q(SELECT detail FROM hostile.snowflake_check() WHERE name OPERATOR(pg_catalog.=) 'tables')),
 	'Columns of this database that draw snowflake IDs by default: 1. The last 100 IDs of each were looked at.',
 	'a table of somebody: snowflake_check() reads it');
 is(ran($node), '', 'a table of somebody: and runs nothing');

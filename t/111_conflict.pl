@@ -122,9 +122,9 @@ foreach my $preload ('', 'snowflake')
 		'new',
 		'CREATE EXTENSION snowflake',
 		'55000',
-		qr/^the library "snowflake" is not that of this extension "snowflake"$/,
+		qr/^the library "snowflake" is not of this extension "snowflake"$/,
 		qr/could not find function "snowflake_next" in file/,
-		qr/pgEdge's\. Remove the package/);
+		qr/pgEdge's\. Remove its package/);
 	is( $node->safe_psql(
 			'new',
 			"SELECT count(*) FROM pg_extension WHERE extname = 'snowflake'"),

@@ -34,6 +34,27 @@ CREATE FUNCTION %s_added() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 
 COMMENT ON FUNCTION %s_added() IS 'is new';
 SQL
 
+# In C, of the extension snowflake; and a setting
+my $added_in_c = <<'SQL';
+CREATE FUNCTION snowflake_added_in_c() RETURNS boolean AS 'MODULE_PATHNAME', 'snowflake_added_in_c' LANGUAGE C STRICT STABLE;
+COMMENT ON FUNCTION snowflake_added_in_c() IS 'is new';
+SQL
+my $function = <<'C';
+#include "fmgr.h"
+
+static bool added;
+
+PG_FUNCTION_INFO_V1(snowflake_added_in_c);
+
+Datum
+snowflake_added_in_c(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(added);
+}
+
+C
+my $setting = 'DefineCustomBoolVariable("snowflake.added", "Is new.", NULL, &added, false, PGC_USERSET, 0, NULL, NULL, NULL);';
+
 # The source of the next version, built
 sub build_next
 {
@@ -43,7 +64,7 @@ sub build_next
 	system_or_bail('cp', '-rp', map({ "$top/$_" } 'Makefile', 'src', 'install', map { "$_.control" } @extensions), $source);
 	foreach my $extension (@extensions)
 	{
-		my $sql = $added =~ s/%s/$extension/gr;
+		my $sql = ($added =~ s/%s/$extension/gr) . ($extension eq 'snowflake' ? $added_in_c : '');
 		my $control = slurp_file("$source/$extension.control");
 
 		put_file("$source/$extension.control", $control =~ s/^(default_version = ).*/$1'$new'/mr);
@@ -52,6 +73,8 @@ sub build_next
 		put_file("$source/install/$script.sql", slurp_file("$source/install/$script.sql") . $sql);
 		put_file("$source/install/$extension--$old--$new.sql", $sql);
 	}
+	put_file("$source/src/settings.c",
+		slurp_file("$source/src/settings.c") =~ s/(?=static const char \*const setting_names)/$function/r =~ s/(?=MarkGUCPrefixReserved)/$setting\n\t/r);
 	system_or_bail('make', '-s', '-C', $source, 'with_llvm=no');
 	return $source;
 }
@@ -80,7 +103,7 @@ sub server
 	return ($node, $tree);
 }
 
-sub check { return $_[0]->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$_[1]')); }
+sub check { return $_[0]->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE name = '$_[1]')); }
 sub versions { return $_[0]->safe_psql($_[1] // 'postgres', 'SELECT string_agg(extname || extversion, $$ $$ ORDER BY extname) FROM pg_extension WHERE extname ~ $$^snowflake$$'); }
 
 my $next = build_next();
@@ -133,6 +156,9 @@ cmp_ok($server->safe_psql('postgres', q(SELECT count(fmgr_c_validator(objid)) FR
 is($server->safe_psql('postgres', 'INSERT INTO t DEFAULT VALUES; SELECT count(*) FROM t; SELECT count(*) FROM pg_stat_snowflake'), "2\n1", 'tables and views work');
 $server->safe_psql('postgres', 'ALTER EXTENSION snowflake UPDATE');
 is($server->safe_psql('postgres', 'SELECT snowflake_added()'), $new, 'ALTER EXTENSION UPDATE');
+$server->safe_psql('postgres', 'ALTER SYSTEM SET snowflake.added = on');
+$server->safe_psql('postgres', 'ALTER ROLE CURRENT_USER SET snowflake.added = on');
+is($server->safe_psql('postgres', 'SELECT snowflake_added_in_c()'), 't', 'a function in C, and a setting');
 $server->safe_psql('postgres', 'ALTER EXTENSION snowflake_home UPDATE');
 like(check($server, 'extension'), qr/^ok\|/, 'which snowflake_check() says, too');
 draws_with($server, 'the next version, the registry of this one');
@@ -156,6 +182,9 @@ system_or_bail('cp', '--remove-destination', "$older->{libdir}/snowflake.so", "$
 $server->restart;
 wait_number($server);
 draws_with($server, 'back to this library, with the objects of the next version');
+is(refused($server, 'postgres', 'SELECT snowflake_added_in_c();')->{message} =~ s/ in file .*//r, 'could not find function "snowflake_added_in_c"',
+	'a function that it does not have');
+like(slurp_file($server->logfile), qr/WARNING:  invalid configuration parameter name "snowflake\.added", removing it/, 'a setting that it does not have');
 like(check($server, 'extension'), qr/^warning\|.* version $new .* version $old of its library\. .* If it is older, install the newer one/,
 	'which snowflake_check() says');
 

@@ -129,7 +129,7 @@ sub doctor
 {
 	my ($node, $dbname) = @_;
 
-	return $node->safe_psql($dbname, q(SELECT detail FROM snowflake_check() WHERE status = 'error' AND "check" = 'tables'));
+	return $node->safe_psql($dbname, q(SELECT detail FROM snowflake_check() WHERE status = 'error' AND name = 'tables'));
 }
 
 # With the clock of the old server likewise: whether the mark is lost does not
@@ -200,13 +200,13 @@ my @options = (
 	[ '`-n`, `-t` with `--extension=snowflake`', 'taken', [ 'pg_dump', '-Fc', '-n', 'public', '-n', 'other', '--extension=snowflake' ],
 		[ 'psql', '-Xq', '-d', 'DB', '-c', 'DROP SCHEMA public' ], \@restore ],
 	[ '', 'taken', [ 'pg_dump', '-Fc', '-t', 't', '--extension=snowflake' ], \@restore ],
-	[ '`pg_dump -n`, `-t` without it', 'seen', [ 'pg_dump', '-Fc', '-n', 'public', '-n', 'other' ],
+	[ '`pg_dump -n`, `-t` without `--extension`', 'seen', [ 'pg_dump', '-Fc', '-n', 'public', '-n', 'other' ],
 		[ 'psql', '-Xq', '-d', 'DB', '-c', 'DROP SCHEMA public; CREATE SCHEMA public; CREATE EXTENSION snowflake' ], \@restore ],
 	[ '', 'seen', [ 'pg_dump', '-Fc', '-t', 't' ], [ 'psql', '-Xq', '-d', 'DB', '-c', 'CREATE EXTENSION snowflake' ], \@restore ],
 	[ '`pg_restore -n`', 'seen', [ 'pg_dump', '-Fc' ],
 		[ 'psql', '-Xq', '-d', 'DB', '-c', 'CREATE EXTENSION snowflake' ], [ @restore, '-n', 'public' ] ],
-	[ '`--exclude-table-data` of all tables, rows by `COPY`', 'seen', [ 'pg_dump', '-Fc', '--exclude-table-data=*.*' ], \@restore, 'rows' ],
-	[ '`--schema-only`, rows by `COPY`', 'seen', [ 'pg_dump', '-s' ], \@psql, 'rows' ],
+	[ '`--exclude-table-data` of all tables, rows by your `COPY`', 'seen', [ 'pg_dump', '-Fc', '--exclude-table-data=*.*' ], \@restore, 'rows' ],
+	[ '`--schema-only`, rows by your `COPY`', 'seen', [ 'pg_dump', '-s' ], \@psql, 'rows' ],
 	[ '`--disable-triggers`', 'seen', [ 'pg_dump', '-Fc' ], [ @restore, '-s' ], [ @restore, '-a', '--disable-triggers' ] ]);
 
 # Run what a case has on a server.
@@ -322,7 +322,7 @@ foreach my $case (@wholes)
 		ok($node->poll_query_until('postgres', $pointer), "$here: it is recorded where the mark is");
 		is($node->safe_psql('postgres', "SELECT count(*) FROM pg_db_role_setting WHERE setconfig::text LIKE '%restored=%'"), '0',
 			"$here: and nothing is left to take");
-		is($node->safe_psql($dbname, q(SELECT status FROM snowflake_check() WHERE "check" = 'layout')), 'ok', "$here: and nothing is to be done");
+		is($node->safe_psql($dbname, q(SELECT status FROM snowflake_check() WHERE name = 'layout')), 'ok', "$here: and nothing is to be done");
 		$node->stop;
 	}
 }

@@ -404,7 +404,7 @@ $tests{waits} = sub {
 	reload_node($node);
 	$node->poll_query_until('postgres', "SELECT current_setting('log_min_messages') = 'panic'") or die 'no reload';
 	$locker->query_safe('BEGIN; LOCK snowflake_registry.snowflake_segment_tag');
-	$error = session_error($session, q|SET snowflake.max_wait = '10s'; SELECT snowflake_segment_alter('third', 20)|);
+	$error = session_error($session, q|SET snowflake.max_wait = '10s'; SELECT snowflake_segment_alter('third', step => 20)|);
 	like($error->{message}, qr/^could not alter segment tag "third": canceling statement due to lock timeout$/, 'an error that is not logged');
 	ok(wait_for(sub { slurp_file("/proc/$worker/status") =~ /^SigIgn:\s*(\S+)$/m && hex(substr($1, -2)) & 2 }),
 		'the worker cannot be cancelled after it');
@@ -627,7 +627,7 @@ $tests{databases} = sub {
 	$node->safe_psql('postgres', 'SET ROLE owner; CREATE SCHEMA snowflake_registry; CREATE EXTENSION snowflake_registry SCHEMA snowflake_registry');
 	$error = error_of($node, "SELECT snowflake_segment_create('trap')");
 	is("$error->{sqlstate} $error->{message}", '42501 could not create segment tag "trap": extension "snowflake_registry" in the home database does not belong to a superuser', 'an extension of another role is refused');
-	like($error->{hint}, qr/^If it has tags, .* If it has none, drop it/, 'with what to do');
+	like($error->{hint}, qr/^If it has tags, .* If it has none, drop the extension/, 'with what to do');
 	$error = error_of($node, "SET snowflake.max_wait = '3s'; SELECT snowflake_segment_nextval('trap')");
 	like("$error->{sqlstate} $error->{detail}", qr/^55000 .*does not belong to a superuser/, 'also to draw');
 	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');
