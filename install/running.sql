@@ -13,7 +13,7 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_layout() IS
 'the layout of this server''s snowflake IDs: widths, capacities, first and last time, rates';
 
-CREATE FUNCTION snowflake_check(OUT "check" text, OUT status text, OUT detail text)
+CREATE FUNCTION snowflake_check(OUT name text, OUT status text, OUT detail text)
 RETURNS SETOF record AS 'MODULE_PATHNAME', 'snowflake_check'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 16;
 COMMENT ON FUNCTION snowflake_check() IS
@@ -63,7 +63,7 @@ DECLARE
     missing text;
 BEGIN
     SELECT detail INTO missing FROM snowflake_check()
-    WHERE "check" IN ('preload', 'node_id') AND status = 'error' LIMIT 1;
+    WHERE name IN ('preload', 'node_id') AND status = 'error' LIMIT 1;
     IF FOUND THEN
         RAISE WARNING USING MESSAGE = 'this server cannot draw snowflake IDs yet', DETAIL = missing;
     END IF;

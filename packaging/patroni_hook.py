@@ -27,9 +27,9 @@ import urllib.request
 
 IS_HERE = "SELECT extname FROM pg_extension WHERE extname = 'snowflake'"
 # What keeps a server from drawing.  Not what is the same on every member.
-WOULD_FAIL = """SELECT "check" || ': ' || detail FROM snowflake_check()
-WHERE status = 'error' AND "check" IN ('preload', 'node_id', 'layout', 'lifetime', 'clock', 'worker')
-   OR status = 'warning' AND ("check" = 'node_id' OR detail LIKE '%draw no ID%')"""
+WOULD_FAIL = """SELECT name || ': ' || detail FROM snowflake_check()
+WHERE status = 'error' AND name IN ('preload', 'node_id', 'layout', 'lifetime', 'clock', 'worker')
+   OR status = 'warning' AND (name = 'node_id' OR detail LIKE '%draw no ID%')"""
 REPLAYED = "SELECT pg_last_wal_replay_lsn()"
 # of a standby that has come to the end of its own WAL, as it has streamed since its start
 HAS_NO_MORE = """SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) <= '{}'

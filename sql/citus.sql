@@ -11,7 +11,7 @@ CREATE TABLE of_identity (id bigint GENERATED ALWAYS AS IDENTITY);
 
 -- before: rows and sizes are known, IDs are looked at, all is converted
 CREATE VIEW listed AS SELECT partition, rows IS NOT NULL AS has_rows, bytes > 0 AS has_bytes FROM snowflake_partitions('events');
-CREATE VIEW skipped AS SELECT substring(detail, 'public.events_2026_10.id \([^)]*\)') FROM snowflake_check() WHERE "check" = 'tables' AND status = 'ok';
+CREATE VIEW skipped AS SELECT substring(detail, 'public.events_2026_10.id \([^)]*\)') FROM snowflake_check() WHERE name = 'tables' AND status = 'ok';
 CREATE FUNCTION errors(tab regclass, col name, target text DEFAULT 'snowflake') RETURNS text LANGUAGE sql
 RETURN (SELECT string_agg(kind || ': ' || detail, E'\n' ORDER BY step) FROM snowflake_convert(tab, col, target => target)
         WHERE kind = 'error' OR detail ~ 'Citus');

@@ -46,9 +46,9 @@ SELECT snowflake_segment_create('order', 10001, 2000, description => 'numbers of
 SELECT tag, max_id, step, delta, remainder, max_value, description, fetches, fetched_at FROM snowflake_registry.snowflake_segment_tag;
 \c :here
 SELECT snowflake_segment_nextval('order');
-SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments';
+SELECT status, detail FROM snowflake_check() WHERE name = 'segments';
 DROP SUBSCRIPTION elsewhere;
-SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments';
+SELECT status, detail FROM snowflake_check() WHERE name = 'segments';
 \c :home
 SELECT max_id, fetches, fetched_at > created_at AS fetched FROM snowflake_registry.snowflake_segment_tag;
 \c :here

@@ -64,7 +64,7 @@ sub check
 {
 	my ($check) = @_;
 	return $node->safe_psql('postgres',
-		qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'));
+		qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check'));
 }
 
 #
@@ -484,7 +484,7 @@ ok( $node->poll_query_until(
 		'postgres', "SELECT last_error LIKE '%could not connect%' FROM pg_stat_snowflake"),
 	'the worker finds no such database');
 ok( $node->poll_query_until(
-		'postgres', q(SELECT detail LIKE '%could not connect%' FROM snowflake_check() WHERE "check" = 'mark')),
+		'postgres', q(SELECT detail LIKE '%could not connect%' FROM snowflake_check() WHERE name = 'mark')),
 	'and the check says so');
 like(
 	error_of('SELECT snowflake_nextval()'),
@@ -520,7 +520,7 @@ foreach my $view ('pg_stat_snowflake', 'pg_stat_snowflake_slots')
 		qr/ERROR:  55000: snowflake must be loaded .* to read its statistics/, "$view without preload");
 }
 like(error_of('SELECT snowflake_currval()'), qr/ERROR:  55000: snowflake_currval is not yet defined/, 'currval');
-is($node->safe_psql('other', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status = 'error')),
+is($node->safe_psql('other', q(SELECT string_agg(name, ', ') FROM snowflake_check() WHERE status = 'error')),
 	'preload, worker, mark', 'snowflake_check()');
 like(check('preload'), qr/not loaded via "shared_preload_libraries": IDs can be read, but not drawn\. "shared_preload_libraries" is empty\. Write shared_preload_libraries = 'snowflake' into/, 'says what is missing');
 is($node->safe_psql('other', 'SELECT node, worker, sequence FROM snowflake_parse(152075078181383514)'),

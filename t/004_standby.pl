@@ -51,7 +51,7 @@ sub check
 {
 	my ($check, %opts) = @_;
 
-	return $standby->safe_psql($opts{dbname} // 'postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'),
+	return $standby->safe_psql($opts{dbname} // 'postgres', qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check'),
 		extra_params => [ '-U', $opts{role} // $standby->safe_psql('postgres', 'SELECT current_user') ]);
 }
 my $mark = qr/This is a standby, which draws no IDs\. The durable mark that it has received and replayed is (\S+ \S+), which is \d+ ms (?:ahead of|behind) the clock\./;
@@ -63,9 +63,9 @@ like(check('mark', role => 'nobody'), qr/^ok\|$mark$/, 'mark, as it is seen by o
 is(check('mark', dbname => 'app'), 'unknown|This is a standby, which draws no IDs. To see whether it could draw IDs after a promotion, run snowflake_check() in database "postgres", which has the durable mark.',
 	'mark, in another database, which does not have it');
 is(check('drift'), 'ok|This is a standby, which draws no IDs. The checks "clock" and "mark" say what it would draw after a promotion.', 'drift');
-is($standby->safe_psql('postgres', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status <> 'ok' AND "check" <> 'time_sync')),
+is($standby->safe_psql('postgres', q(SELECT string_agg(name, ', ') FROM snowflake_check() WHERE status <> 'ok' AND name <> 'time_sync')),
 	'', 'in any of its checks');
-is($standby->safe_psql('app', q(SELECT string_agg("check", ', ') FROM snowflake_check() WHERE status NOT IN ('ok', 'unknown') AND "check" <> 'time_sync')),
+is($standby->safe_psql('app', q(SELECT string_agg(name, ', ') FROM snowflake_check() WHERE status NOT IN ('ok', 'unknown') AND name <> 'time_sync')),
 	'', 'nor in another database');
 
 # with WAL that is not replayed
@@ -114,7 +114,7 @@ cmp_ok($session->query_safe('SELECT snowflake_nextval()'),
 	'>', $last, 'a session that was there draws after the promotion');
 $standby->safe_psql('postgres', 'INSERT INTO t (n) SELECT generate_series(1, 100)');
 is($standby->safe_psql('postgres', 'SELECT count(DISTINCT id) FROM t'), '200', 'no ID twice');
-is($standby->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE "check" = 'worker')),
+is($standby->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE name = 'worker')),
 	'The background workers are running.', 'and has a background worker of its own');
 $session->quit;
 

@@ -189,7 +189,7 @@ like($error->{hint}, qr/snowflake_advance\($foreign, force => true\)/, 'and the 
 cmp_ok(sql('SELECT snowflake_nextval()'), '>', $drawn, 'IDs flow');
 $drawn = sql('SELECT snowflake_nextval()');
 sql("SET client_min_messages = error; SELECT snowflake_advance($foreign, force => true)");
-is(sql(q(SELECT status FROM snowflake_check() WHERE "check" = 'drift')), 'error', 'by force: an error, until the clock has come there');
+is(sql(q(SELECT status FROM snowflake_check() WHERE name = 'drift')), 'error', 'by force: an error, until the clock has come there');
 is(try_sql($node, "SET snowflake.max_wait = '100ms'; SELECT snowflake_nextval()", 'app'), undef, 'as no ID can be drawn');
 my $page = slurp_file('docs/backup.md');
 my ($says) = $page =~ /^   (SELECT ceil\(.*?;)$/ms or die 'the page says something else';
@@ -210,7 +210,7 @@ foreach my $case ([ '23 hours', '' ], [ '36 hours', ', force => true' ])
 {
 	my ($ahead, $force) = @{$case};
 	my $id = sql("INSERT INTO ahead SELECT snowflake_compose(clock_timestamp() + interval '$ahead', 1, 0, 0) RETURNING id");
-	my ($call) = sql(q(SELECT detail FROM snowflake_check() WHERE "check" = 'tables' AND status = 'error')) =~ /Run SELECT (\S+\.snowflake_advance\([^)]*\))/;
+	my ($call) = sql(q(SELECT detail FROM snowflake_check() WHERE name = 'tables' AND status = 'error')) =~ /Run SELECT (\S+\.snowflake_advance\([^)]*\))/;
 
 	is($call, "public.snowflake_advance($id$force)", "$ahead ahead: the doctor's statement");
 	sql("SET client_min_messages = error; SELECT $call");

@@ -75,7 +75,7 @@ sub check
 	my ($check, $on) = @_;
 
 	return ($on // $node)->safe_psql('postgres',
-		qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'));
+		qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check'));
 }
 
 #
@@ -212,7 +212,7 @@ foreach my $case (
 	is(check('settings'), join(' ', "error|The server will not start again: $what.", $why // (), $mend), 'the doctor says so, too');
 	unlike(slurp_file($node->logfile, $offset), qr/geheim/, 'and no secret');
 }
-like($node->safe_psql('postgres', 'SET ROLE app; SELECT detail FROM snowflake_check() WHERE "check" = \'settings\''),
+like($node->safe_psql('postgres', 'SET ROLE app; SELECT detail FROM snowflake_check() WHERE name = \'settings\''),
 	qr/^The configuration files are only read for roles/, 'to one who may see them');
 
 # it keeps its word

@@ -95,7 +95,7 @@ wait_drawn($draw, 5000);
 stop_draw($draw);
 $ledger->add($draw);
 is($ledger->duplicates, 0, 'moved: no ID came twice');
-$node->poll_query_until('app', q(SELECT count(*) = 1 FROM snowflake_check() WHERE "check" = 'layout' AND status = 'ok' AND detail ~ 'as recorded in database "marks"'))
+$node->poll_query_until('app', q(SELECT count(*) = 1 FROM snowflake_check() WHERE name = 'layout' AND status = 'ok' AND detail ~ 'as recorded in database "marks"'))
   or fail('the mark is recorded in the new place');
 $node->stop;
 

@@ -55,7 +55,7 @@ BEGIN
 END
 \$\$
 SQL
-my ($detail, $grown) = run(q(SELECT detail FROM snowflake_check() WHERE "check" = 'tables'));
+my ($detail, $grown) = run(q(SELECT detail FROM snowflake_check() WHERE name = 'tables'));
 like($detail, qr/^Columns of this database that draw snowflake IDs by default: $tables\./, "snowflake_check(), $tables tables");
 cmp_ok($grown, '<', 20 * $tables, "and its memory: $grown kB");
 
@@ -73,7 +73,7 @@ SELECT FROM snowflake_create_partitions('days', '2024-01-01', timestamptz '2024-
 SQL
 my ($result) = run(<<SQL, 'partitions');
 BEGIN;
-SELECT detail FROM snowflake_check() WHERE "check" = 'tables';
+SELECT detail FROM snowflake_check() WHERE name = 'tables';
 SELECT sum(seq_scan + idx_scan + seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_sys_tables;
 COMMIT;
 SQL

@@ -72,7 +72,7 @@ SQL
 		'one way: the rows arrive, with the IDs that they have');
 	is($b->safe_psql('postgres', "SELECT DISTINCT server, (snowflake_parse(id)).node FROM orders ORDER BY 1"),
 		"before|1\nlogical1|1\nlogical2|2", 'one way: each has the number of the server that drew it');
-	is($b->safe_psql('postgres', "SELECT DISTINCT status FROM snowflake_check() WHERE \"check\" = 'tables'"), 'ok', 'one way: snowflake_check() finds that right');
+	is($b->safe_psql('postgres', "SELECT DISTINCT status FROM snowflake_check() WHERE name = 'tables'"), 'ok', 'one way: snowflake_check() finds that right');
 
 	# Formats of keys, too, where they are published; sessions that have read them
 	# learn of it
@@ -334,7 +334,7 @@ CONF
 		extra_params => [ '-U', 'app' ]);
 	is(scalar(grep { $numbers[$_] <= $numbers[ $_ - 1 ] } 1 .. $#numbers), 0, "$mode: so do numbers of segments, also with a right that was granted");
 	is($new->safe_psql('postgres', 'SELECT name, prefix FROM snowflake_key_formats()'), 'order|OR', "$mode: and formats of keys");
-	is($new->safe_psql('postgres', "SELECT string_agg(\"check\", ' ') FROM snowflake_check() WHERE status = 'error'"), '', "$mode: snowflake_check() finds no error");
+	is($new->safe_psql('postgres', "SELECT string_agg(name, ' ') FROM snowflake_check() WHERE status = 'error'"), '', "$mode: snowflake_check() finds no error");
 	note "$mode: numbers go on at $numbers[150], with max_id $given before";
 	$new->stop;
 }

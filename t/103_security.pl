@@ -358,7 +358,7 @@ sub seen_by
 {
 	my ($node, $role, $check) = @_;
 
-	return $node->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'), extra_params => [ '-U', $role ]);
+	return $node->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check'), extra_params => [ '-U', $role ]);
 }
 
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -606,7 +606,7 @@ SQL
 ran($node);
 $node->safe_psql('victim', 'SELECT FROM hostile.baits');
 like(ran($node), qr/ of a table$/, 'a table of somebody: a query runs them');
-is($node->safe_psql('victim', q(SELECT detail FROM hostile.snowflake_check() WHERE "check" OPERATOR(pg_catalog.=) 'tables')),
+is($node->safe_psql('victim', q(SELECT detail FROM hostile.snowflake_check() WHERE name OPERATOR(pg_catalog.=) 'tables')),
 	'Columns of this database that draw snowflake IDs by default: 1. The last 100 IDs of each were looked at.',
 	'a table of somebody: snowflake_check() reads it');
 is(ran($node), '', 'a table of somebody: and runs nothing');

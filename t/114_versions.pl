@@ -103,7 +103,7 @@ sub server
 	return ($node, $tree);
 }
 
-sub check { return $_[0]->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$_[1]')); }
+sub check { return $_[0]->safe_psql('postgres', qq(SELECT status, detail FROM snowflake_check() WHERE name = '$_[1]')); }
 sub versions { return $_[0]->safe_psql($_[1] // 'postgres', 'SELECT string_agg(extname || extversion, $$ $$ ORDER BY extname) FROM pg_extension WHERE extname ~ $$^snowflake$$'); }
 
 my $next = build_next();

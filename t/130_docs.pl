@@ -558,7 +558,7 @@ is( join("\n", sort(quoted(map { $_->[0] } rows(tables('docs/ref-messages.md', '
 
 is( join("\n", quoted(map { $_->[0] } rows(tables('docs/ref-messages.md', 'check')))),
 	$node->safe_psql('reference', <<'SQL'),
-SELECT "check" FROM snowflake_check() WITH ORDINALITY GROUP BY "check" ORDER BY min(ordinality)
+SELECT name FROM snowflake_check() WITH ORDINALITY GROUP BY name ORDER BY min(ordinality)
 SQL
 	'all checks are in the reference');
 

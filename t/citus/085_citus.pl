@@ -242,10 +242,10 @@ is(join(' ', everywhere("SELECT count(*) FROM pg_inherits WHERE inhparent = 'eve
 #
 # The doctor
 #
-my $looked = sql($coordinator, q{SELECT string_agg(status || ' ' || detail, '; ') FROM snowflake_check() WHERE "check" = 'tables'});
+my $looked = sql($coordinator, q{SELECT string_agg(status || ' ' || detail, '; ') FROM snowflake_check() WHERE name = 'tables'});
 like($looked, qr/^ok .*Not looked at: .*public\.orders\.id \(distributed by Citus\)/, 'snowflake_check(): distributed tables are not looked at');
 like($looked, qr/public\.kinds\.id \(distributed by Citus\)/, 'nor are reference tables');
-like(join("\n", everywhere(q{SELECT string_agg("check", ' ') FROM snowflake_check() WHERE status = 'error'})), qr/^-\n-\n-$/, 'it has no error on any node');
+like(join("\n", everywhere(q{SELECT string_agg(name, ' ') FROM snowflake_check() WHERE status = 'error'})), qr/^-\n-\n-$/, 'it has no error on any node');
 
 #
 # Convert
@@ -346,7 +346,7 @@ is("$error->{message}: $error->{hint}", 'segment tag "ticket" does not exist: To
 	'segments without a registry: the hint is to set one');
 sql($_, "SELECT snowflake_segment_create('ticket', start => 10001)") foreach @nodes;
 is(join(' ', everywhere("SELECT snowflake_segment_nextval('ticket')")), '10001 10001 10001', 'else each server gives the same numbers');
-is(join(' ', everywhere(q{SELECT count(*) FROM snowflake_check() WHERE "check" = 'segments' AND status = 'warning' AND detail LIKE '%snowflake.registry%'})),
+is(join(' ', everywhere(q{SELECT count(*) FROM snowflake_check() WHERE name = 'segments' AND status = 'warning' AND detail LIKE '%snowflake.registry%'})),
 	'1 1 1', 'and the doctor warns of it');
 
 #
@@ -424,7 +424,7 @@ sub promote_clone
 	return;
 }
 
-sub promotion_of { return sql($_[0], q{SELECT status FROM snowflake_check() WHERE "check" = 'node_id'}); }
+sub promotion_of { return sql($_[0], q{SELECT status FROM snowflake_check() WHERE name = 'node_id'}); }
 
 SKIP:
 {
@@ -457,7 +457,7 @@ await_numbers();
 is(scalar(uniq split / /, numbers()), scalar @nodes, 'a registry leases each node a number of its own');
 sql($nodes[-1], "SELECT snowflake_segment_create('invoice', start => 10001)");
 is(scalar(uniq everywhere("SELECT snowflake_segment_nextval('invoice')")), scalar @nodes, 'and gives out segments to all');
-is(join(' ', uniq everywhere(q{SELECT count(*) FROM snowflake_check() WHERE "check" = 'segments' AND status <> 'ok'})), '0', 'of which the doctor has nothing to say');
+is(join(' ', uniq everywhere(q{SELECT count(*) FROM snowflake_check() WHERE name = 'segments' AND status <> 'ok'})), '0', 'of which the doctor has nothing to say');
 
 if (@nodes > 3)
 {

@@ -138,21 +138,25 @@ check_keys(cur, "DISCARD ALL", keys, 2, since)
 # Readers that poll: below the horizon, each row once.
 with psycopg.connect() as conn:
     conn.autocommit = True
-    conn.execute("CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), message text)")
+    conn.execute(
+        "CREATE TABLE outbox (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), message text)")
     last = 0
     seen = []
     for n in range(20):
         conn.execute("INSERT INTO outbox (message) VALUES (%s)", [str(n)])
         horizon = conn.execute("SELECT snowflake_horizon()").fetchone()[0]
         rows = conn.execute(
-            "SELECT id, message FROM outbox WHERE id > %s AND id < %s ORDER BY id LIMIT 1000", [last, horizon]).fetchall()
+            "SELECT id, message FROM outbox WHERE id > %s AND id < %s"
+            " ORDER BY id LIMIT 1000", [last, horizon]).fetchall()
         last = rows[-1][0] if rows else last
         seen += rows
     newest = conn.execute("SELECT max(id) FROM outbox").fetchone()[0]
     until = time.monotonic() + 60
     while horizon <= newest and time.monotonic() < until:
         horizon = conn.execute("SELECT snowflake_horizon()").fetchone()[0]
-    seen += conn.execute("SELECT id, message FROM outbox WHERE id > %s AND id < %s ORDER BY id", [last, horizon]).fetchall()
-check("snowflake_horizon(): each row is read once, in order", [m for _, m in seen] == [str(n) for n in range(20)], seen)
+    seen += conn.execute("SELECT id, message FROM outbox WHERE id > %s AND id < %s ORDER BY id",
+                         [last, horizon]).fetchall()
+check("snowflake_horizon(): each row is read once, in order",
+      [m for _, m in seen] == [str(n) for n in range(20)], seen)
 
 done()

@@ -117,7 +117,7 @@ foreach my $i (0 .. $#all)
 	like($error->{detail}, qr/The clock shows .* The latest ID is of .*, which is \d+ ms ahead; "snowflake.max_drift" allows 600000 ms\. Waited for "snowflake.max_wait", 0 ms\./, 'which names both settings');
 	like($error->{hint}, qr/^Set the server's clock\. If it is right, wait until it has caught up, or raise "snowflake.max_drift"/, 'and what to do');
 }
-is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"check\" = 'drift'"), 'error', 'the doctor says so');
+is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE name = 'drift'"), 'error', 'the doctor says so');
 # nor where an ID max_drift below the latest would be near enough
 set_clock($node, $before + 2700);
 is(join(' ', map { session_error($_, 'SELECT snowflake_nextval()')->{sqlstate} } @all), join(' ', ('55P03') x 6), 'a quarter of an hour is too far');
@@ -126,7 +126,7 @@ is(join(' ', map { session_error($_, 'SELECT snowflake_nextval()')->{sqlstate} }
 set_clock($node, $before + 3300);
 is(join(' ', map { draw($_, 1) =~ s/^\d+:\d+\+//r } @all), '0 5 0 0 0 1',
 	'near enough, all draw: at the time of the clock, or where they were');
-is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE \"check\" = 'drift'"), 'ok', 'and all is well');
+is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE name = 'drift'"), 'ok', 'and all is well');
 $_->quit foreach @all;
 
 #

@@ -125,7 +125,7 @@ sub foretells
 	my $ms = $clock == -$hour ? '3[56]\d{5}' : '[56]\d{4}';
 
 	ok($standby->poll_query_until('postgres',
-			qq(SELECT status = 'warning' AND detail ~ 'After a promotion this server would draw no ID for $ms ms, until ' FROM snowflake_check() WHERE "check" = 'mark')),
+			qq(SELECT status = 'warning' AND detail ~ 'After a promotion this server would draw no ID for $ms ms, until ' FROM snowflake_check() WHERE name = 'mark')),
 		"$name: snowflake_check() says so");
 	return;
 }
@@ -448,7 +448,7 @@ sub test_lagging
 	$primary->wait_for_catchup($paused, 'flush');
 	cmp_ok($paused->safe_psql('postgres', $mark),
 		'<', $marks[-1], 'paused: the mark is not replayed');
-	like($paused->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE "check" = 'mark')),
+	like($paused->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE name = 'mark')),
 		qr/ It has received WAL and not replayed it yet: \d+ \w+, as the replay is paused\./, 'paused: snowflake_check() says so');
 	is_in_recovery($paused_session, 'paused');
 	is_in_recovery($behind_session, 'lagging');

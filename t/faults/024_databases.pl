@@ -473,7 +473,7 @@ CONF
 			my @said = map {
 				my (undef, $stdout, $stderr) = $node->psql($dbname, ($dbname eq 'ascii' ? '' : 'SET client_encoding = UTF8; ') . $_);
 				"$stdout$stderr" =~ /"((?:gr|\?)[^" ]*e)"/ ? $1 : "$stdout$stderr";
-			} 'SELECT snowflake_nextval()', q(SELECT detail FROM snowflake_check() WHERE "check" = 'mark'), 'SELECT last_error FROM pg_stat_snowflake';
+			} 'SELECT snowflake_nextval()', q(SELECT detail FROM snowflake_check() WHERE name = 'mark'), 'SELECT last_error FROM pg_stat_snowflake';
 			my $expected = $said->($dbname);
 
 			is(join(' ', @said[ 0 .. 1 + $views ]), join(' ', ($expected) x (2 + $views)), "$name: seen from $dbname");

@@ -95,7 +95,7 @@ sub doctor
 {
 	my ($node, $dbname) = @_;
 
-	return $node->safe_psql($dbname // 'postgres', q(SELECT status, detail FROM snowflake_check() WHERE "check" = 'replication'));
+	return $node->safe_psql($dbname // 'postgres', q(SELECT status, detail FROM snowflake_check() WHERE name = 'replication'));
 }
 
 # What a transaction of the publisher did has come, and left no trace

@@ -129,7 +129,7 @@ sub doctor
 {
 	my ($node, $dbname) = @_;
 
-	return $node->safe_psql($dbname, q(SELECT detail FROM snowflake_check() WHERE status = 'error' AND "check" = 'tables'));
+	return $node->safe_psql($dbname, q(SELECT detail FROM snowflake_check() WHERE status = 'error' AND name = 'tables'));
 }
 
 # With the clock of the old server likewise: whether the mark is lost does not
@@ -322,7 +322,7 @@ foreach my $case (@wholes)
 		ok($node->poll_query_until('postgres', $pointer), "$here: it is recorded where the mark is");
 		is($node->safe_psql('postgres', "SELECT count(*) FROM pg_db_role_setting WHERE setconfig::text LIKE '%restored=%'"), '0',
 			"$here: and nothing is left to take");
-		is($node->safe_psql($dbname, q(SELECT status FROM snowflake_check() WHERE "check" = 'layout')), 'ok', "$here: and nothing is to be done");
+		is($node->safe_psql($dbname, q(SELECT status FROM snowflake_check() WHERE name = 'layout')), 'ok', "$here: and nothing is to be done");
 		$node->stop;
 	}
 }

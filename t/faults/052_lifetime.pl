@@ -59,7 +59,7 @@ sub check
 {
 	my ($check) = @_;
 	return split /\|/, $node->safe_psql('postgres',
-		qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check')), 2;
+		qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check')), 2;
 }
 
 sub is_ended

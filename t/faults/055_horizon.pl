@@ -102,7 +102,7 @@ sub id
 
 sub doctor
 {
-	return $node->safe_psql('postgres', q(SELECT status || ': ' || detail FROM snowflake_check() WHERE "check" = 'horizon'));
+	return $node->safe_psql('postgres', q(SELECT status || ': ' || detail FROM snowflake_check() WHERE name = 'horizon'));
 }
 
 #

@@ -22,7 +22,7 @@ sub check
 	my ($node, $check, $dbname) = @_;
 
 	return $node->safe_psql($dbname // 'postgres',
-		qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check'));
+		qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check'));
 }
 
 # That it says so, perhaps a moment later.
@@ -65,7 +65,7 @@ my $layout = 'layout "time:41 node:5 worker:5 sequence:12" and epoch 2020-01-01 
 my $of_system = ' as node 1 on system ' . $node->safe_psql('postgres', 'SELECT system_identifier FROM pg_control_system()');
 my $recorded = "'time:41 node:5 worker:5 sequence:12 since 2020-01-01 00:00:00+00$of_system'";
 
-is( $node->safe_psql('postgres', 'SELECT string_agg("check", \' \') FROM snowflake_check()'),
+is( $node->safe_psql('postgres', 'SELECT string_agg(name, \' \') FROM snowflake_check()'),
 	"@checks", 'all checks');
 is(check($node, 'layout'), "ok|Nothing is recorded: the first ID records $layout.", 'before the first ID');
 says($node, 'mark', qr/^ok\|Nothing is reserved\. The durable mark is in database "postgres", or will be/,
@@ -104,7 +104,7 @@ $node->safe_psql('postgres', "ALTER $_ RESET snowflake.recorded") foreach 'DATAB
 $node->safe_psql('postgres', "ALTER DATABASE postgres SET snowflake.recorded = 'time:41 since nonsense$of_system'");
 is(check($node, 'layout'), 'error|The check failed: invalid input syntax for type timestamp with time zone: "nonsense".',
 	'a check that fails');
-is( $node->safe_psql('postgres', 'SELECT string_agg("check", \' \') FROM snowflake_check()'),
+is( $node->safe_psql('postgres', 'SELECT string_agg(name, \' \') FROM snowflake_check()'),
 	"@checks", 'the others are there');
 foreach my $other ('time:41 node:5 worker:5 sequence:11 since 2020-01-01 00:00:00+00',
 	'time:41 node:5 worker:5 sequence:12 since 2020-01-01 00:00:01+00')
@@ -202,7 +202,7 @@ says($node, 'mark', qr/^ok\|.* which is \d+ ms behind the clock; .*\. The next I
 # the worker is terminated, while nobody starts it again; nobody draws
 my $pid = worker_pid($node);
 my $watcher = session($node);
-my $worker_check = q(SELECT status || '|' || detail FROM snowflake_check() WHERE "check" = 'worker');
+my $worker_check = q(SELECT status || '|' || detail FROM snowflake_check() WHERE name = 'worker');
 my $said_of_it;
 kill 'STOP', postmaster_pid($node);
 $watcher->query_safe("SELECT pg_terminate_backend($pid)");
@@ -371,7 +371,7 @@ not_looked_at('public.t.id (no index begins with it)', 'an invalid index');
 sql("UPDATE pg_index SET indisvalid = true, indcheckxmin = true WHERE indexrelid = 't_pkey'::regclass");
 $session->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 sql("UPDATE pg_index SET indcheckxmin = true WHERE indexrelid = 't_pkey'::regclass");
-like($session->query_safe(q(SELECT detail FROM snowflake_check() WHERE "check" = 'tables')),
+like($session->query_safe(q(SELECT detail FROM snowflake_check() WHERE name = 'tables')),
 	qr/Not looked at: public\.t\.id \(its index is not usable yet\)\.$/, 'an index that is too new');
 $session->query_safe('COMMIT');
 sql("UPDATE pg_index SET indcheckxmin = false WHERE indexrelid = 't_pkey'::regclass");
@@ -407,7 +407,7 @@ with_settings($node, 'snowflake.reserve_window' => '1min');
 wait_drawn($churn, 100);
 for (1 .. 300)
 {
-	$bad++ if $session->query(q(SELECT count(*) FROM snowflake_check() WHERE status <> 'ok' AND "check" <> 'time_sync')) ne '0';
+	$bad++ if $session->query(q(SELECT count(*) FROM snowflake_check() WHERE status <> 'ok' AND name <> 'time_sync')) ne '0';
 }
 wait_drawn($churn, 100);
 stop_draw($churn);
@@ -460,9 +460,9 @@ foreach my $clock ('monotonic', 'system')
 	says($standby, 'mark',
 		qr/^warning\|$replayed ahead of the clock\. After a promotion this server would draw no ID for $day_ms ms, until its clock plus "snowflake\.max_drift" has reached the mark$repeats\. If the clock is wrong, set it$restart\.$/,
 		"$clock: and so behind the mark");
-	is($standby->safe_psql('Other', q(SELECT string_agg("check", ' ') FROM snowflake_check() WHERE status <> 'ok' AND "check" !~ 'time_sync|tables')),
+	is($standby->safe_psql('Other', q(SELECT string_agg(name, ' ') FROM snowflake_check() WHERE status <> 'ok' AND name !~ 'time_sync|tables')),
 		'clock mark', "$clock: in a database that does not have the mark");
-	is($standby->safe_psql('Other', q(SELECT status FROM snowflake_check() WHERE "check" = 'mark')), 'unknown', "$clock: where that is not known");
+	is($standby->safe_psql('Other', q(SELECT status FROM snowflake_check() WHERE name = 'mark')), 'unknown', "$clock: where that is not known");
 	$standby->stop;
 }
 
@@ -470,7 +470,7 @@ foreach my $clock ('monotonic', 'system')
 # call of libfaketime, which then shows it the real time.)
 set_clock($standby, $day);
 start_node($standby);
-is( $standby->safe_psql('postgres', q(SELECT string_agg("check" || ' ' || status, ', ') FROM snowflake_check() WHERE "check" !~ 'time_sync|tables|^clock')),
+is( $standby->safe_psql('postgres', q(SELECT string_agg(name || ' ' || status, ', ') FROM snowflake_check() WHERE name !~ 'time_sync|tables|^clock')),
 	join(', ', map { "$_ ok" } grep { !/time_sync|tables|^clock/ } @checks), 'a standby is well');
 says($standby, 'mark', qr/^ok\|$replayed (?:ahead of|behind) the clock\.$/, 'and its mark');
 is(check($standby, 'worker'), 'ok|This is a standby: its background workers start when it is promoted.', 'without a worker');
@@ -507,7 +507,7 @@ $node->stop;
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
 start_node($node);
 sql('ALTER DATABASE postgres SET snowflake.node = 3; ALTER ROLE "Some" IN DATABASE "Other" SET snowflake.node = 3; ALTER ROLE "Some" SET snowflake.node = 3; ALTER ROLE ALL SET snowflake.node = 3');
-is( $node->safe_psql('Other', q(SELECT string_agg("check" || ' ' || status, ', ') FROM snowflake_check() WHERE status = 'error')),
+is( $node->safe_psql('Other', q(SELECT string_agg(name || ' ' || status, ', ') FROM snowflake_check() WHERE status = 'error')),
 	'preload error, worker error, mark error', 'without preload');
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'snowflake'");
 restart_with_conf($node, "snowflake.node = 3\n");
@@ -516,7 +516,7 @@ like($said, qr/^(?:warning\|pgEdge's setting "snowflake\.node" is set for [^\n]*
 	'its setting');
 is(join("\n", $said =~ /is set for (.*), and/g), qq(database "Other", role "Some"\ndatabase postgres\nrole "Some"\nall roles),
 	'for whom');
-is($node->safe_psql('Other', q(SET ROLE "Some"; SELECT count(*) FROM snowflake_check() WHERE "check" = 'other_extension')),
+is($node->safe_psql('Other', q(SET ROLE "Some"; SELECT count(*) FROM snowflake_check() WHERE name = 'other_extension')),
 	'4', 'a role that may not see the files');
 sql('ALTER DATABASE postgres RESET snowflake.node; ALTER ROLE "Some" IN DATABASE "Other" RESET snowflake.node; ALTER ROLE "Some" RESET snowflake.node; ALTER ROLE ALL RESET snowflake.node');
 restart_with_conf($node, '');

@@ -1028,7 +1028,7 @@ sub test_settings
 	$node->safe_psql('postgres', $convert);
 	unlike($node->safe_psql('postgres', q(SELECT * FROM snowflake_convert('t', 'id'))), qr/node_id/, 'no number yet: a conversion can be planned');
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM snowflake_check() WHERE status IS NULL)), '0', 'no number yet: snowflake_check() answers');
-	my $its_number = q(SELECT status, detail FROM snowflake_check() WHERE "check" = 'node_id');
+	my $its_number = q(SELECT status, detail FROM snowflake_check() WHERE name = 'node_id');
 	is($node->safe_psql('postgres', $its_number), 'warning|This server has no number now. The check "registry" says why.', 'that there is none');
 	$password->($secret);
 	my $number = number($server);

@@ -241,7 +241,7 @@ $young->stop;
 $node->safe_psql('postgres', sprintf(q(ALTER SYSTEM SET snowflake.registry = '%s'), registry_conninfo($copy)));
 reload_node($node);
 my $refused = qr/The registry could not be asked: it is on timeline \d+\/00000001, and was on \d+\/00000002 before\./;
-my $check = sub { return $node->safe_psql('postgres', q(SELECT status, detail FROM snowflake_check() WHERE "check" = 'registry')); };
+my $check = sub { return $node->safe_psql('postgres', q(SELECT status, detail FROM snowflake_check() WHERE name = 'registry')); };
 my $detail;
 ok(poll(sub { ($detail = $check->()) =~ $refused }), 'an older timeline is refused') or diag($detail);
 like($detail, qr/close the present one, as docs\/registry\.md says under "Backups"\. Then call snowflake_forget_registry\(\) on this server/, 'and the doctor names the way out');

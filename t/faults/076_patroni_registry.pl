@@ -59,7 +59,7 @@ is(sql($app, $leader, 'SELECT node FROM snowflake_parse(snowflake_nextval())'), 
 
 # pg_settings and pg_file_settings do not tell a wrong value from one that waits for a
 # restart; the check does.
-my $settings = q(SELECT status FROM snowflake_check() WHERE "check" = 'settings');
+my $settings = q(SELECT status FROM snowflake_check() WHERE name = 'settings');
 my $in_file = q(SELECT setting || ': ' || error FROM pg_file_settings WHERE name = 'snowflake.node_id');
 edit('snowflake.node_id=32');
 everywhere('32: setting could not be applied', $in_file, 'a wrong number');

@@ -84,7 +84,7 @@ sub row_of
 {
 	my ($server, $check) = @_;
 
-	return try_sql($server->{node}, qq(SELECT status, detail FROM snowflake_check() WHERE "check" = '$check')) // '';
+	return try_sql($server->{node}, qq(SELECT status, detail FROM snowflake_check() WHERE name = '$check')) // '';
 }
 
 sub says
@@ -164,7 +164,7 @@ sub test_twice
 	logs($one, qr/WARNING:  another server has, or asks for, the snowflake node number 7\n.*DETAIL:  $other/, 'the log of the first names the second');
 	says($one, 'node_id', qr/^warning\|The registry warns of node number 7: $other .*Each server needs a number of its own/, 'and so does its doctor');
 	$one->{node}->safe_psql('postgres', 'CREATE ROLE somebody LOGIN');
-	is(($one->{node}->psql('postgres', q(SELECT detail FROM snowflake_check() WHERE "check" = 'node_id'), extra_params => [ '-U', 'somebody' ]))[1],
+	is(($one->{node}->psql('postgres', q(SELECT detail FROM snowflake_check() WHERE name = 'node_id'), extra_params => [ '-U', 'somebody' ]))[1],
 		'The registry warns of node number 7. Each server needs a number of its own: change "snowflake.node_id" of one of them and restart it, or stop it.', 'which names no host to everybody');
 	flows($one, 'the first goes on');
 

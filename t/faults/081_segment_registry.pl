@@ -630,7 +630,7 @@ sub test_away
 	{
 		is(drawn_before($server->{node}, $server->{draws}{big}[0]), $server->{count}, "$server->{what}, past the deadline: nothing is issued");
 		is(sqlstates($server->{draws}{big}[0]), '55P03', "$server->{what}, past the deadline: errors");
-		like($server->{node}->safe_psql('postgres', q|SELECT status, detail FROM snowflake_check() WHERE "check" = 'segments'|),
+		like($server->{node}->safe_psql('postgres', q|SELECT status, detail FROM snowflake_check() WHERE name = 'segments'|),
 			qr/^error\|Sessions cannot draw numbers: the registry has not answered for longer than "snowflake\.lease_ttl", or than its own maximum\. $away.*$server->{why}/m,
 			"$server->{what}, past the deadline: the check says so");
 
