@@ -49,7 +49,6 @@ snowflake_home--$(EXTVERSION).sql: install/snowflake_home.sql
 snowflake_registry--$(EXTVERSION).sql: $(REGISTRY_SUBJECTS:%=install/registry_%.sql)
 
 $(DATA_built):
-	@echo "install/*.sql -> $@"
 	@{ printf '%s\n' '/* $@ */' '' \
 		'-- complain if script is sourced in psql, rather than via CREATE EXTENSION' \
 		'\echo Use "CREATE EXTENSION $(@:%--$(EXTVERSION).sql=%)" to load this file. \quit'; \
