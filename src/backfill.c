@@ -476,7 +476,8 @@ backfill_end(void)
 
 /*
  * The rows of stretches are kept: with the former fields again, they are of the
- * same IDs.
+ * same IDs.  A number counts as used in the last stretch, so that there is a row
+ * for it, and that a dump, which has the largest number only, says so too.
  */
 void
 backfill_accept(uint64 end, bool same_ids)
@@ -486,8 +487,10 @@ backfill_accept(uint64 end, bool same_ids)
 	if (end == 0)
 		return;
 	if (same_ids)
-		(void) home_run("INSERT INTO " TABLE " VALUES (" INT64_FORMAT ", 0) ON CONFLICT DO NOTHING",
-						last);
+	{
+		if (read_used(last) == 0)
+			write_used(last, 1);
+	}
 	else if (end > MAX_TIME || home_run("SELECT FROM " TABLE " WHERE stretch < 0") > 0)
 		/* of the layout before the last one it is not known either */
 		write_used(ANY_STRETCH, SEQUENCE_MASK + 1);

@@ -66,6 +66,23 @@ sub accept_change
 	return;
 }
 
+# Do something on a new server with a dump of this one.
+sub in_restored
+{
+	my ($name, $settings, $do) = @_;
+	my $dump = PostgreSQL::Test::Utils::tempdir('dump') . '/dump.sql';
+	my $source = $node;
+
+	command_ok([ 'pg_dump', '--no-owner', '-f', $dump, $node->connstr('postgres') ], "$name: dump");
+	$node = snowflake_node($name, "$conf${settings}include_if_exists 'test.conf'\n", clock => 5 * 3600);
+	$node->safe_psql('postgres', 'DROP EXTENSION snowflake');
+	command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('postgres') ], "$name: restored");
+	$do->();
+	$node->stop;
+	$node = $source;
+	return;
+}
+
 # The instant that a text names, after those of the query's.
 sub is_after
 {
@@ -142,18 +159,10 @@ start_node($node);
 is(error_of(sprintf $again, $end)->{sqlstate}, '2200H', 'after a restart as before');
 
 # a dump takes it along
-my $dump = PostgreSQL::Test::Utils::tempdir('dump') . '/dump.sql';
-command_ok([ 'pg_dump', '--no-owner', '-f', $dump, $node->connstr('postgres') ], 'dump');
+in_restored('restored', "snowflake.layout = 'time:41 node:5 worker:1 sequence:7'\n", sub
 {
-	my $source = $node;
-
-	$node = snowflake_node('restored', $conf . "snowflake.layout = 'time:41 node:5 worker:1 sequence:7'\n", clock => 5 * 3600);
-	$node->safe_psql('postgres', 'DROP EXTENSION snowflake');
-	command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('postgres') ], 'restored');
 	is(error_of(sprintf $again, $end)->{sqlstate}, '2200H', 'nothing is backfilled there either');
-	$node->stop;
-	$node = $source;
-}
+});
 
 # and back again
 $node->safe_psql('postgres', "INSERT INTO issued SELECT id, 'drawn' FROM snowflake_nextval(20000) AS id");
@@ -171,8 +180,15 @@ $node->stop;
 #
 new_server('chain', 'time:41 node:5 worker:2 sequence:6', "INSERT INTO issued SELECT id, 'drawn' FROM snowflake_nextval(20000) AS id");
 $end = $node->safe_psql('postgres', 'SELECT max(snowflake_timestamp(id)) FROM issued');
-change("snowflake.epoch = '2025-01-01 00:00:00+00'\n");
+my $other_epoch = "snowflake.epoch = '2025-01-01 00:00:00+00'\n";
+change($other_epoch);
 accept_change();
+in_restored('chain_restored', "snowflake.layout = 'time:41 node:5 worker:2 sequence:6'\n$other_epoch", sub
+{
+	change("snowflake.layout = 'time:41 node:5 worker:1 sequence:7'\nsnowflake.epoch = '2020-01-01 00:00:00+00'\n");
+	accept_change();
+	is(error_of(sprintf $again, $end)->{sqlstate}, '2200H', 'nor do they on a server with a dump');
+});
 change("snowflake.layout = 'time:41 node:5 worker:1 sequence:7'\n");
 accept_change();
 is(error_of(sprintf $again, $end)->{sqlstate}, '2200H', 'the IDs before the last ones do not come again either');
