@@ -260,17 +260,18 @@ sub roles
 	return \%roles;
 }
 
-# How many standbys receive WAL, which not all versions of Patroni say
-sub follow
+# The standbys that receive WAL, which not all versions of Patroni say
+sub followers
 {
 	my ($cluster) = @_;
 
-	return eval { sql($cluster, leader($cluster), q(SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming')) } // 0;
+	return split /\n/, eval { sql($cluster, leader($cluster), q(SELECT application_name FROM pg_stat_replication WHERE state = 'streaming')) } // '';
 }
 
 # All is back: a leader and two that follow it, one of them synchronously if that is
-# asked for.  In asynchronous mode a member can be ahead of the new leader when it is
-# killed, and Patroni 3 then waits for it to start: it is made anew, as an operator does.
+# asked for.  A member that was ahead of the new leader may not come back by itself:
+# Patroni 3 waits for it to start, and where pg_rewind fails it runs and receives
+# nothing.  It is made anew, as an operator does.
 sub settle
 {
 	my ($cluster) = @_;
@@ -281,20 +282,36 @@ sub settle
 	wait_for(
 		sub {
 			my $now = roles($cluster);
+			my %follows = map { $_ => 1 } followers($cluster);
 
 			$roles = join ' ', map { ($_) x @{ $now->{$_} } } sort keys %$now;
-			return 1 if $roles eq $wanted && follow($cluster) == 2;
+			return 1 if $roles eq $wanted && keys %follows == 2;
 			if (time > $patience)
 			{
-				my %runs = map { $_ => 1 } map { @$_ } values %$now;
-
-				eval { patronictl($cluster, 'reinit', $cluster->{name}, $_, '--force'); 1 } or note $@ foreach grep { !$runs{$_} } members($cluster);
+				note "$cluster->{name}: $roles\n", state_of($cluster);
+				eval { patronictl($cluster, 'reinit', $cluster->{name}, $_, '--force'); 1 } or note $@
+				  foreach grep { !$follows{$_} && $_ ne leader($cluster) } members($cluster);
 				$patience = time + 60;
 			}
 			return 0;
-		}) or die "$cluster->{name}: a member does not come back: $roles";
+		}) or die "$cluster->{name}: a member does not come back: $roles\n" . state_of($cluster);
 	return;
 }
+
+# What whoever reads of a failure needs: the standbys that the leader has, and the last
+# words of each member
+sub state_of
+{
+	my ($cluster) = @_;
+	my $standbys = eval {
+		sql($cluster, leader($cluster), q(SELECT current_setting('synchronous_standby_names'), s.application_name, s.state, s.sync_state, s.sent_lsn, s.flush_lsn,
+			pg_current_wal_flush_lsn() FROM pg_stat_replication s));
+	} // $@;
+
+	return join "\n", $standbys, map { ("$_:", tail_of(said_by($cluster, $_))) } members($cluster);
+}
+
+sub tail_of { return $_[0] =~ /((?:.*\n){0,3})\z/; }
 
 sub connstr { return "host=$_[0]{members}{$_[1]}{host} port=$_[0]{port} dbname=postgres user=postgres connect_timeout=2"; }
 
