@@ -377,7 +377,8 @@ sub test_away
 		my $ids;
 
 		is(drawn_before($server->{node}, $server->{draw}), $server->{count}, "$name: nothing is issued");
-		is(sqlstates($server->{draw}), $server->{mode} ? '55P03' : '55000', "$name: but errors");
+		# what waits while it asks for the first time may give up
+		like(sqlstates($server->{draw}), $server->{mode} ? qr/^55P03$/ : qr/^55000(?: 55P03)?$/, "$name: but errors");
 		next if $name eq 'a clock set back';
 		$ids = [ map { @{$_} } values %{ ids_by_number($server->{draw}) } ];
 		my $last = max map { time_of_id($_) } @{$ids};
@@ -485,17 +486,15 @@ sub test_restart
 	}
 	wait_drawn($_->{draw}, 1000) foreach @servers;
 
-	# Let what is remembered be older than the last renewal, as it mostly is.
 	foreach my $server (@servers)
 	{
+		my $name = $server->{what};
+
+		# Let what is remembered be older than the last renewal, as it mostly is.
 		my $end = lease_end($server);
 		poll(sub { lease_end($server) > $end + 1 }) or die "no renewal\n";
 		set_proxy($server->{proxy}, 'hole');
 		$server->{end} = lease_end($server);
-	}
-	foreach my $server (@servers)
-	{
-		my $name = $server->{what};
 
 		$ways{$name}->($server->{node});
 		if ($name eq 'reboot')
@@ -753,9 +752,10 @@ sub test_forgotten
 		});
 	my $conninfo = proxy_conninfo($copy->{proxy}, dbname => 'anew');
 	$copy->{node}->append_conf('postgresql.conf', "snowflake.registry = '$conninfo'\n");
-	set_clock($copy->{node}, $times[ @times / 2 ] - time());
+	# it may take some seconds to start
+	set_clock($copy->{node}, $times[0] - 60 - time());
 	start_node($copy->{node});
-	is(number($copy), 0, 'a copy of it, at a time of the first, has the number');
+	is(number($copy), 0, 'a copy of it, before the times of the first, has the number');
 	stops($copy, '55P03', 'the registry knows of no floor', qr/ms ahead/,
 		'cannot generate a snowflake ID: the clock is behind the last ID');
 	set_clock($copy->{node}, 0);

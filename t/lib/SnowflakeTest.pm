@@ -82,7 +82,8 @@ $ENV{PGUSER} = 'snowflake_tester';
 	};
 }
 
-# A running server with the extension created in the database "postgres".
+# A running server with the extension created in the database "postgres", in which
+# sessions wait, as the machine may have much else to do.
 # $conf is added to its configuration, %init goes to $node->init().  With
 # clock => seconds in %init the server has a clock of its own, that far from
 # the real one, which set_clock() sets.
@@ -96,6 +97,7 @@ sub snowflake_node
 	$node->append_conf('postgresql.conf', <<CONF . ($conf // ''));
 shared_preload_libraries = 'snowflake'
 snowflake.node_id = 1
+snowflake.max_wait = '1min'
 fsync = off
 CONF
 	set_clock($node, $clock) if defined $clock;
