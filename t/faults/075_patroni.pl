@@ -25,8 +25,8 @@ use SnowflakeTest;
 my $rounds = $ENV{SNOWFLAKE_PATRONI_ROUNDS} // 1;
 
 #
-# The faults.  Each is over when another member is the leader, or the same one is
-# it again, and IDs are drawn.
+# The faults.  Each is over when another member is the leader, or where etcd was away
+# the same one, and IDs are drawn.
 #
 my %faults = (
 	switchover => sub {
@@ -36,10 +36,7 @@ my %faults = (
 		return leader($cluster, $leader);
 	},
 	'kill -9 of the server' => sub {
-		my ($cluster, $leader) = @_;
-
-		kill_server($cluster, $leader);
-		return leader($cluster, $leader);
+		return kill_leader(@_[ 0, 1 ]);
 	},
 	'kill -9 of the server and its Patroni' => sub {
 		my ($cluster, $leader) = @_;
@@ -65,7 +62,7 @@ my %faults = (
 		set_member_clock($cluster, $leader, 2);
 		draws_on(@draws);
 		set_member_clock($cluster, $_, -3600) foreach grep { $_ ne $leader } members($cluster);
-		kill_server($cluster, $leader);
+		kill_leader($cluster, $leader);
 		my $new = promoted($cluster, $leader);
 		# once it has read the mark
 		ok(wait_for(sub { sql($cluster, $new, 'SELECT can_draw FROM snowflake_can_draw()') eq 'f' }), "$cluster->{name}: no ID an hour back");

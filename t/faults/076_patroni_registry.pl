@@ -174,7 +174,7 @@ foreach my $round (1 .. $rounds)
 {
 	my $old = leader($registry);
 
-	kill_server($registry, $old);
+	kill_leader($registry, $old);
 	my $new = promoted($registry, $old);
 	its_log_says($new, qr/snowflake: the registry is open: the promotion has lost nothing/, 'a synchronous failover');
 	is(on_registry($state), 'open', 'the registry is open');

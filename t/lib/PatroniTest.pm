@@ -38,6 +38,7 @@ our @EXPORT = qw(
   postmaster
   with_children
   kill_server
+  kill_leader
   set_member_clock
   said_by
 );
@@ -228,7 +229,8 @@ sub leader
 	my ($cluster, $not) = @_;
 	my $leader;
 
-	wait_for(sub { ($leader) = grep { $_ ne ($not // '') && asks($cluster, $_, 'primary') == 200 } members($cluster); defined $leader });
+	wait_for(sub { ($leader) = grep { $_ ne ($not // '') && asks($cluster, $_, 'primary') == 200 } members($cluster); defined $leader })
+	  or die "$cluster->{name}: no leader" . (defined $not ? " but $not" : '') . "\n" . state_of($cluster);
 	return $leader;
 }
 
@@ -271,7 +273,9 @@ sub followers
 # All is back: a leader and two that follow it, one of them synchronously if that is
 # asked for.  A member that was ahead of the new leader may not come back by itself:
 # Patroni 3 waits for it to start, and where pg_rewind fails it runs and receives
-# nothing.  It is made anew, as an operator does.
+# nothing.  And a Patroni that was stopped may have written last who the synchronous
+# standby is, which the one of Patroni 3.0 that leads leaves alone.  Then do what an
+# operator does: the member is made anew, the synchronous mode is turned off and on.
 sub settle
 {
 	my ($cluster) = @_;
@@ -291,10 +295,26 @@ sub settle
 				note "$cluster->{name}: $roles\n", state_of($cluster);
 				eval { patronictl($cluster, 'reinit', $cluster->{name}, $_, '--force'); 1 } or note $@
 				  foreach grep { !$follows{$_} && $_ ne leader($cluster) } members($cluster);
+				if ($cluster->{is_synchronous} && keys %follows == 2)
+				{
+					set_synchronous($cluster, JSON::PP::false);
+					sleep 3;
+					set_synchronous($cluster, JSON::PP::true);
+				}
 				$patience = time + 60;
 			}
 			return 0;
 		}) or die "$cluster->{name}: a member does not come back: $roles\n" . state_of($cluster);
+	return;
+}
+
+sub set_synchronous
+{
+	my ($cluster, $mode) = @_;
+	my $response = HTTP::Tiny->new(timeout => 10)->request('PATCH', url($cluster, leader($cluster)) . '/config',
+		{ content => encode_json({ synchronous_mode => $mode }) });
+
+	note "synchronous_mode $mode: $response->{status}";
 	return;
 }
 
@@ -303,8 +323,9 @@ sub settle
 sub state_of
 {
 	my ($cluster) = @_;
+	my ($leader) = grep { asks($cluster, $_, 'primary') == 200 } members($cluster);
 	my $standbys = eval {
-		sql($cluster, leader($cluster), q(SELECT current_setting('synchronous_standby_names'), s.application_name, s.state, s.sync_state, s.sent_lsn, s.flush_lsn,
+		sql($cluster, $leader // die("no leader\n"), q(SELECT current_setting('synchronous_standby_names'), s.application_name, s.state, s.sync_state, s.sent_lsn, s.flush_lsn,
 			pg_current_wal_flush_lsn() FROM pg_stat_replication s));
 	} // $@;
 
@@ -349,6 +370,23 @@ sub kill_server
 	kill 'KILL', ($patroni_too ? $patroni->{pid} : ()), with_children(postmaster($cluster, $member));
 	!$patroni_too || wait_for(sub { FaultTest::process_ended($patroni) }) or die "$member: Patroni goes on";
 	return;
+}
+
+# The leader's, until another member is the leader, which is returned: where Patroni
+# knows of none at that moment that could be, it starts the same one again.
+sub kill_leader
+{
+	my ($cluster, $leader) = @_;
+	my $new;
+
+	kill_server($cluster, $leader);
+	wait_for(
+		sub {
+			($new) = grep { $_ ne $leader && asks($cluster, $_, 'primary') == 200 } members($cluster);
+			kill_server($cluster, $leader) if !defined $new && (eval { sql($cluster, $leader, 'SELECT pg_is_in_recovery()') } // '') eq 'f';
+			return defined $new;
+		}) or die "$cluster->{name}: no leader but $leader\n" . state_of($cluster);
+	return $new;
 }
 
 # Whatever happens, no server is left.
