@@ -140,8 +140,8 @@ accept_outputs() {
 }
 
 # TAP tests, by their paths, with the further environment tap_env; $jobs at a
-# time.  One that hangs is ended: the longest takes a few minutes, and up to eight
-# times that beside other server versions.  (The model checker has limits of its
+# time.  One that hangs is ended: the longest takes a few minutes, and twenty times
+# that where all of CI has half a processor.  (The model checker has limits of its
 # own.)  Standard output says which begins and ends, while they run, and then what
 # failed and how many IDs were drawn.
 run_tap() {
@@ -159,7 +159,7 @@ run_tap() {
 		#!/usr/bin/env bash
 		printf '%(%T)T  %s begins\n' -1 "$1" >&9
 		status=0
-		limit=2700
+		limit=5400
 		[[ $1 != t/models/* ]] || limit=0
 		[ -z "${SNOWFLAKE_FAULT_ROUNDS:-}${SNOWFLAKE_FAULT_NUMBERS:-}${SNOWFLAKE_PATRONI_ROUNDS:-}" ] || limit=0
 		timeout --foreground -k 60 "$limit" perl "$@" 9>&- || status=$?

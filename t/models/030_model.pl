@@ -51,7 +51,7 @@ sub run_in
 	IPC::Run::run(
 		\@command, '<', '/dev/null', '>', \$output, '2>&1',
 		init => sub { chdir $dir or die "$dir: $!" },
-		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
+		IPC::Run::timeout(30 * $PostgreSQL::Test::Utils::timeout_default));
 	return $output;
 }
 
