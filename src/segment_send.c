@@ -135,7 +135,8 @@ find_schema(bool create)
 	{
 		if (!create)
 			return NULL;
-		home_run_ddl("CREATE SCHEMA " REGISTRY_EXTENSION);
+		/* DROP EXTENSION leaves it, and it is not taken with something in it */
+		home_run_ddl("DROP SCHEMA IF EXISTS " REGISTRY_EXTENSION "; CREATE SCHEMA " REGISTRY_EXTENSION);
 		home_run_ddl("CREATE EXTENSION " REGISTRY_EXTENSION " SCHEMA " REGISTRY_EXTENSION);
 
 		/*

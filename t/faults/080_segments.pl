@@ -617,12 +617,12 @@ $tests{databases} = sub {
 
 	# by hand
 	take($node, 'renamed', 1);
-	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');
+	$node->safe_psql('postgres', 'DROP EXTENSION snowflake_registry');
 	$error = error_of($node, "SELECT count(*) FROM generate_series(1, 100), snowflake_segment_nextval('renamed', 100000)");
 	is($error->{sqlstate}, '42704', 'the extension was dropped by hand: no more numbers');
 	is(error_of($node, "SELECT snowflake_segment_nextval('renamed')")->{sqlstate}, '42704', 'for anybody');
 	$node->safe_psql('postgres', "SELECT snowflake_segment_create('renamed', 1000000)");
-	is(join(' ', take($node, 'renamed', 2)), '1000000 1000001', 'a create makes it anew');
+	is(join(' ', take($node, 'renamed', 2)), '1000000 1000001', 'a create makes it anew, and its schema');
 
 	# Of somebody else, who could have the worker do what he wants.
 	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');
@@ -632,7 +632,9 @@ $tests{databases} = sub {
 	like($error->{hint}, qr/^If it has tags, .* If it has none, drop the extension/, 'with what to do');
 	$error = error_of($node, "SET snowflake.max_wait = '3s'; SELECT snowflake_segment_nextval('trap')");
 	like("$error->{sqlstate} $error->{detail}", qr/^55000 .*does not belong to a superuser/, 'also to draw');
-	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');
+	$node->safe_psql('postgres', 'DROP EXTENSION snowflake_registry; SET ROLE owner; CREATE TABLE snowflake_registry.his()');
+	is(error_of($node, "SELECT snowflake_segment_create('trap')")->{sqlstate}, '2BP01', 'nor is a schema taken that has something in it');
+	$node->safe_psql('postgres', 'DROP TABLE snowflake_registry.his');
 	is($node->safe_psql('postgres', "SELECT snowflake_segment_create('trap'); SELECT snowflake_segment_nextval('trap')"), "\n1", 'when it is dropped, the worker makes its own');
 	$session->quit;
 	$node->stop;
