@@ -568,7 +568,6 @@ backfill_serve(void)
 
 	LWLockAcquire(backfill->lock, LW_SHARED);
 	memcpy(requests, backfill->requests, sizeof(requests));
-	advance_to = backfill->advance_to;
 	in_use = backfill->tables != DSM_HANDLE_INVALID;
 	LWLockRelease(backfill->lock);
 
@@ -587,6 +586,11 @@ backfill_serve(void)
 	file = DatumGetObjectId(home_result(1));
 	if (file != good_file)
 		make_good();
+
+	/* whoever gave up while the table was locked has taken this back */
+	LWLockAcquire(backfill->lock, LW_SHARED);
+	advance_to = backfill->advance_to;
+	LWLockRelease(backfill->lock);
 	if (advance_to > any_used)
 		write_used(ANY_STRETCH, advance_to);
 	for (int i = 0; i < BACKFILL_REQUESTS; i++)

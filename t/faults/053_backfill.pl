@@ -200,7 +200,20 @@ is($error->{sqlstate}, '55P03', 'who needs more waits for max_wait');
 is($error->{message}, 'cannot backfill a snowflake ID: its sequence number could not be made durable', 'and gets an error');
 like($error->{detail}, qr/(?:PID \d+, (?:is at work on it in database "postgres"|has not reacted for \d+ s) and waits for Lock:relation|failed in database "postgres": canceling statement due to lock timeout)\. Waited for "snowflake.max_wait", 200 ms\./, 'that says what is waited for');
 is(error_of($node, "SET statement_timeout = '100ms'; SELECT snowflake_backfill('2020-03-01+00')")->{sqlstate}, '57014', 'or is cancelled');
-is(error_of($node, "SET statement_timeout = '100ms'; " . sprintf $restore, 77)->{sqlstate}, '57014', 'so is the restoring of a dump');
+my $restorer = start_sql($node, "SET application_name = 'restorer'; " . sprintf "$restore;", 77);
+session($node)->query_safe(<<'SQL');    # when the worker has seen what it asks for
+DO $$
+BEGIN
+	LOOP
+		PERFORM pg_stat_clear_snapshot(), pg_sleep(0.01);
+		EXIT WHEN EXISTS (SELECT FROM pg_stat_activity r JOIN pg_stat_activity w ON w.xact_start > r.query_start
+			WHERE r.application_name = 'restorer' AND r.wait_event_type = 'Extension'
+			AND w.backend_type = 'snowflake services' AND w.wait_event_type = 'Lock');
+	END LOOP;
+	PERFORM pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'restorer';
+END $$
+SQL
+is(psql_error((finish_sql($restorer))[1])->{sqlstate}, '57014', 'so is the restoring of a dump');
 $blocker->query_safe('ROLLBACK');
 $blocker->quit;
 is(join('', finish_sql($waiter)), 't', 'the lock is gone: who waited gets his');
