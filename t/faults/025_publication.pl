@@ -65,6 +65,10 @@ sub draw_numbers
 
 	push @{ $numbers{ $node->name } }, split /\n/,
 	  $node->safe_psql('postgres', "SELECT snowflake_segment_nextval('x') FROM generate_series(1, $count)");
+
+	# the segment that is fetched beside is no change of a later time
+	$node->poll_query_until('postgres', q(SELECT next_first IS NOT NULL OR used * 10 < used + unused FROM pg_stat_snowflake_segments WHERE tag = 'x'))
+	  or die 'no next segment';
 	return;
 }
 
