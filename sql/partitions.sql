@@ -4,8 +4,6 @@ SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET intervalstyle = 'postgres';
 \set SHOW_CONTEXT never
--- on a slow machine the functions say how far they are
-SET client_min_messages = warning;
 
 -- those of a table as the catalog has them
 CREATE VIEW bounds AS

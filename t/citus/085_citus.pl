@@ -43,7 +43,6 @@ sub server
 	$node->append_conf('postgresql.conf', <<CONF);
 shared_preload_libraries = 'citus,snowflake'
 fsync = off
-autovacuum = off
 timezone = 'UTC'
 shared_buffers = 32MB
 max_connections = 200

@@ -201,7 +201,8 @@ is($error->{message}, 'cannot backfill a snowflake ID: its sequence number could
 like($error->{detail}, qr/(?:PID \d+, (?:is at work on it in database "postgres"|has not reacted for \d+ s) and waits for Lock:relation|failed in database "postgres": canceling statement due to lock timeout)\. Waited for "snowflake.max_wait", 200 ms\./, 'that says what is waited for');
 is(error_of($node, "SET statement_timeout = '100ms'; SELECT snowflake_backfill('2020-03-01+00')")->{sqlstate}, '57014', 'or is cancelled');
 my $restorer = start_sql($node, "SET application_name = 'restorer'; " . sprintf "$restore;", 77);
-session($node)->query_safe(<<'SQL');    # when the worker has seen what it asks for
+my $watcher = session($node);
+$watcher->query_safe(<<'SQL');    # when the worker has seen what it asks for
 DO $$
 BEGIN
 	LOOP
@@ -213,6 +214,7 @@ BEGIN
 	PERFORM pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'restorer';
 END $$
 SQL
+$watcher->quit;
 is(psql_error((finish_sql($restorer))[1])->{sqlstate}, '57014', 'so is the restoring of a dump');
 $blocker->query_safe('ROLLBACK');
 $blocker->quit;

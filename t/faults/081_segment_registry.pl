@@ -693,6 +693,8 @@ SQL
 			return defined $guard;
 		}) or die "nobody asks the registry\n";
 	isnt($state, 'closed', 'the registry was killed: it is on its guard');
+	poll(sub { $state = $registry->safe_psql('postgres', 'SELECT state FROM snowflake_registry'); return $state ne 'guarded' });
+	is($state, 'open', 'and then open');
 	flows($_, 'small', 'the registry was killed') foreach @servers;
 	ok(poll(sub { max_id($registry, 'small') >= $before[0] }), 'nothing that it gave out is lost');
 	ok(poll(sub { my $was = max_id($registry, 'small'); take($slow, 'small', 100); return max_id($registry, 'small') > $was }), 'more is given out');

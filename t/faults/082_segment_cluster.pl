@@ -1,5 +1,5 @@
 # Numbers out of segments, on four servers with one registry, while servers, the
-# registry and the network between them fail in random order: millions of numbers
+# registry and the network between them fail in random order: ten million numbers
 # of twenty tags, none of which comes twice, all of which increase on each
 # server, and whose gaps are no larger than what a server held when it failed.
 #
@@ -33,7 +33,7 @@ use SnowflakeTest;
 
 my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 8;
 my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || int rand 2**31;
-my $wanted = $ENV{SNOWFLAKE_FAULT_NUMBERS} || 3_000_000;
+my $wanted = $ENV{SNOWFLAKE_FAULT_NUMBERS} || 10_000_000;
 
 my $at_once = 3;    # faults of servers
 

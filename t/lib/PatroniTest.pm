@@ -298,7 +298,9 @@ sub settle
 				if ($cluster->{is_synchronous} && keys %follows == 2)
 				{
 					set_synchronous($cluster, JSON::PP::false);
-					sleep 3;
+					# which the leader's Patroni has done once it has taken the key away
+					wait_for(sub { (eval { sql($cluster, leader($cluster), 'SHOW synchronous_standby_names') } // 'unknown') eq '' })
+					  or die "$cluster->{name}: the synchronous mode is not turned off\n";
 					set_synchronous($cluster, JSON::PP::true);
 				}
 				$patience = time + 60;
