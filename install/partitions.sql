@@ -508,13 +508,16 @@ BEGIN
             SELECT t.root, i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid
         )
         -- As the planner does: rows a page at the last VACUUM or ANALYZE, times the pages now.
-        -- Before the first of these the number in the statistics counts.
+        -- Before the first of these the number in the statistics counts.  They know nothing of
+        -- Citus' columnar tables, nor after a crash: then it is not a number.
         SELECT p.*, s.* FROM part p JOIN (
             SELECT t.root, sum(pg_total_relation_size(c.oid)) AS bytes, sum(CASE
                 WHEN c.relkind = 'p' THEN 0 WHEN c.relkind = 'f' THEN greatest(c.reltuples, 0)
                 WHEN c.reltuples >= 0 AND c.relpages > 0 THEN c.reltuples / c.relpages
                     * (pg_relation_size(c.oid) / current_setting('block_size')::integer)
-                ELSE pg_stat_get_live_tuples(c.oid) + pg_stat_get_xact_tuples_inserted(c.oid)
+                ELSE coalesce(nullif(pg_stat_get_live_tuples(c.oid)
+                    + pg_stat_get_xact_tuples_inserted(c.oid), 0),
+                    CASE WHEN pg_relation_size(c.oid) > 0 THEN 'NaN' ELSE 0::float8 END)
                 END) AS rows
             FROM tree t LEFT JOIN pg_class c ON c.oid = t.relid GROUP BY 1) AS s
             ON s.root = p.relid
@@ -526,7 +529,7 @@ BEGIN
         from_id := nullif(part.from_id, '-Infinity');
         to_id := nullif(part.to_id, 'Infinity');
         bytes := CASE WHEN NOT elsewhere THEN coalesce(part.bytes, 0) END;
-        rows := CASE WHEN NOT elsewhere THEN round(coalesce(part.rows, 0)) END;
+        rows := CASE WHEN NOT elsewhere THEN round(nullif(coalesce(part.rows, 0), 'NaN')) END;
         IF exact THEN
             -- By the table, so that SELECT on it is the only right that is needed.  The condition
             -- lets the query read one partition; in the default one is what is between the others.

@@ -564,6 +564,9 @@ SELECT partition, starts, ends, from_id, to_id, rows FROM snowflake_partitions('
 -- an estimate: what the statistics know, until it is analyzed
 SELECT pg_stat_force_next_flush();
 SELECT partition, rows FROM snowflake_partitions('t');
+-- or do not know
+SELECT pg_stat_reset_single_table_counters(t) AS reset FROM unnest('{t_zero,t_open}'::regclass[]) AS t;
+SELECT partition, rows FROM snowflake_partitions('t');
 ANALYZE t;
 DELETE FROM t WHERE id < 0;
 SELECT partition, rows FROM snowflake_partitions('t');
