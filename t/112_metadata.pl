@@ -91,15 +91,17 @@ foreach my $name (@controls)
 }
 
 #
-# The subjects of the install scripts: each file is of one, or of an extension.
+# The parts of each install script
 #
-my @subjects = split / /, found('Makefile', qr/^SUBJECTS = (.*)$/m);
-push @subjects, map { "registry_$_" } split / /, found('Makefile', qr/^REGISTRY_SUBJECTS = (.*)$/m);
+my %parts = (
+	snowflake => [ split / /, found('Makefile', qr/^SUBJECTS = (.*)$/m) ],
+	snowflake_home => ['snowflake_home'],
+	snowflake_registry => [ map { "registry_$_" } split / /, found('Makefile', qr/^REGISTRY_SUBJECTS = (.*)$/m) ]);
 my @scripts = map { basename($_) } sort glob "$top/install/*--*.sql";
 my %is_script = map { $_ => 1 } @scripts;
 is_deeply(
 	[ sort map { basename($_, '.sql') } grep { !/--/ } glob "$top/install/*.sql" ],
-	[ sort @subjects, 'snowflake_home' ],
+	[ sort map { @$_ } values %parts ],
 	'each file of install/ is in the Makefile, once');
 
 #
@@ -115,7 +117,7 @@ foreach my $script (@scripts)
 	is(Digest::SHA->new(256)->addfile("$top/install/$script")->hexdigest, $sum{$script} // "a line in t/released.sha256",
 		"$script is as it was released");
 	next unless $script eq "$name--" . found("$name.control", qr/^default_version = '(.*)'$/m) . '.sql';
-	foreach my $part ($name eq 'snowflake' ? @subjects : $name)
+	foreach my $part (@{ $parts{$name} })
 	{
 		cmp_ok(index(file("install/$script"), file("install/$part.sql")), '>', 0,
 			"$part.sql is as released in $script: what is new needs a next version");

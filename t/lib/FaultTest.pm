@@ -549,7 +549,10 @@ sub wait_sql
 		sub {
 			my $result = try_sql($node, $sql);
 			return defined $result && $result ne '' ? $result : 0;
-		}) || die "there is no $what\n";
+		})
+	  || die "there is no $what: " . (try_sql($node, <<'SQL') // 'no answer') . "\n";
+SELECT string_agg(concat_ws(' ', pid, application_name, state, wait_event), ', ') FROM pg_stat_activity
+SQL
 }
 
 # The process of a backend, any of them, that runs a statement of draw now.
