@@ -404,7 +404,7 @@ COMMENT ON FUNCTION snowflake_catalog.convert_blockers IS
 'views, rules and other objects that depend on columns that change';
 
 -- In which partitions IDs belong, or whether in one of them.  The way: any (the column is not
--- in the partition key), mixed (with other columns), or else the strategy of the key.  Bounds
+-- in the partition key), mixed (it is not a bigint alone), or else the strategy of the key.  Bounds
 -- are read, without a lock.  How an ID is hashed is the same in all versions of the server.
 CREATE FUNCTION snowflake_catalog.convert_route(top oid, col name, ids bigint[], one oid)
 RETURNS TABLE (way text, id bigint, child oid)
@@ -550,8 +550,8 @@ BEGIN
     END LOOP;
 
     RETURN QUERY
-    SELECT k.kind, concat(k.detail, CASE WHEN s.mixed THEN ': other columns are in the partition '
-            'key, too' ELSE format(', such as %s of %s', s.id, snowflake_catalog.show(
+    SELECT k.kind, concat(k.detail, CASE WHEN s.mixed THEN ': the partition key is not a '
+            'bigint column alone' ELSE format(', such as %s of %s', s.id, snowflake_catalog.show(
             @extschema@.snowflake_timestamp(s.id))) END),
         snowflake_catalog.partition_key(s.keyed), CASE k.kind WHEN '23514' THEN k.hint END
     FROM unnest(t.members) m CROSS JOIN LATERAL (
