@@ -111,6 +111,7 @@ typedef struct GeneratorState
 	int			slot;
 	pg_atomic_uint64 *word;		/* of the slot */
 	uint64		first_word;		/* the word's smallest value in the unit */
+	uint64		node;			/* the number that the unit was reserved with */
 	int64		first_id;		/* the smallest ID of slot and unit */
 	TimestampTz unit_start;		/* when the unit begins */
 	uint64		latest_unit;	/* the last one that others may be in */
@@ -404,16 +405,26 @@ count_drawn(uint64 count)
 }
 
 /*
+ * Draw from this slot from now on, in the same time unit.
+ */
+static void
+move_to_slot(int slot)
+{
+	my.slot = slot;
+	my.word = &SLOT(slot)->word;
+	my.first_id = layout_pack(&snowflake_layout, my.time, my.node, slot, 0);
+}
+
+/*
  * Draw from this slot and time unit from now on.
  */
 static void
 move_to(int slot, uint64 time)
 {
 	my.time = time;
-	my.slot = slot;
-	my.word = &SLOT(slot)->word;
+	my.node = (uint64) lease_node();
+	move_to_slot(slot);
 	my.first_word = time << SEQUENCE_BITS;
-	my.first_id = layout_pack(&snowflake_layout, time, (uint64) lease_node(), slot, 0);
 	my.unit_start = snowflake_epoch + (int64) time * snowflake_layout.unit_us;
 	my.latest_unit = time + MAX_DRIFT_US / snowflake_layout.unit_us;
 }
@@ -460,10 +471,10 @@ note_swaps_lost(uint32 count)
 
 	/*
 	 * If another number was leased meanwhile, take() finds nothing left in
-	 * this unit.
+	 * this unit.  If the registry is not set any more, there is no number.
 	 */
 	if (my.can_hop && my.slot < my.own)
-		move_to(my.own, my.time);
+		move_to_slot(my.own);
 }
 
 /*

@@ -322,6 +322,7 @@ worker_clear_error(Worker *worker)
 bool
 worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg)
 {
+	MemoryContext caller = CurrentMemoryContext;
 	volatile bool done = false;
 
 	PG_TRY();
@@ -349,6 +350,9 @@ worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+
+	/* not where the end of a transaction may leave it: in TopMemoryContext */
+	MemoryContextSwitchTo(caller);
 	return done;
 }
 

@@ -413,6 +413,35 @@ foreach my $case (
 }
 
 #
+# Whatever the services do one after the other, they keep no memory of it.
+#
+{
+	my $server = snowflake_node('memory', 'max_connections = 40');
+	my @files = map { PostgreSQL::Test::Utils::tempdir_short() . "/$_.sql" } qw(backfill tag);
+
+	append_to_file($files[0], <<'SQL');
+\set stretch random(0, 40000)
+SELECT snowflake_backfill(timestamptz '2020-02-01+00' + :stretch * interval '4195 s');
+SQL
+	append_to_file($files[1], <<'SQL');
+SELECT snowflake_segment_create('tag' || :client_id);
+SELECT snowflake_segment_drop('tag' || :client_id);
+SQL
+	my $used_after = sub {
+		my $from = -s $server->logfile;
+
+		$server->command_ok([ $server->installed_command('pgbench'), '-n', '-c', 12, '-t', $_[0], map { ('-f', $_) } @files ], 'backfilling and tags')
+		  if $_[0] > 0;
+		$server->safe_psql('postgres', 'SELECT pg_log_backend_memory_contexts(' . services_pid($server) . ')');
+		return wait_for(sub { (slurp_file($server->logfile, $from) =~ /TopMemoryContext: .*; (\d+) used$/m)[0] });
+	};
+	$used_after->(5);
+	my $before = $used_after->(0);
+	cmp_ok($used_after->(50), '<', $before + 20_000, 'the services keep no memory of what they did');
+	$server->stop;
+}
+
+#
 # Millions of rows, with the layout that it comes with.  In random order, each
 # millisecond of 40 minutes about twice, more of them than shared memory has
 # room for.
