@@ -721,7 +721,7 @@ $tests{first} = sub {
 	$node->poll_query_until('postgres', q(SELECT count(*) > 0 FROM pg_stat_snowflake_segments WHERE last_error LIKE '%lock timeout.'))
 	  or die 'no lock timeout';
 	$locker->query_safe('COMMIT');
-	is(join('', finish_sql($draw)), '11', 'the tags were locked, and who waits has a number');
+	like(join('', finish_sql($draw)), qr/^[12]1$/, 'the tags were locked, and who waits has a number');
 	$locker->quit;
 	$restart->('a lock');
 
@@ -736,7 +736,7 @@ $tests{first} = sub {
 	$restart->('dropped');
 	is(error_of($node, "SELECT snowflake_segment_create('good', step => 10); SELECT snowflake_segment_nextval('good')")->{printed}, "\n1", 'settings of the home database: a tag is created');
 	$restart->('settings');
-	is(error_of($node, "SELECT snowflake_segment_nextval('good')")->{printed}, '11', 'and numbers are drawn');
+	like(error_of($node, "SELECT snowflake_segment_nextval('good')")->{printed}, qr/^[12]1$/, 'and numbers are drawn');
 	$restart->('settings, again');
 	$node->stop;
 };
