@@ -699,10 +699,8 @@ $tests{first} = sub {
 	my $restart = sub {
 		my ($name) = @_;
 
-		if (!ok($node->stop('fast', fail_ok => 1), "$name: a fast shutdown ends"))
-		{
-			kill9_postmaster($node, all => 1);
-		}
+		ok($node->stop('fast', fail_ok => 1), "$name: a fast shutdown ends")
+		  or kill9_postmaster($node, all => 1);
 		$node->start;
 		return;
 	};
