@@ -79,6 +79,7 @@ static const char *const settings[][2] = {
 	{"role", "none"},
 	{"search_path", "pg_catalog, pg_temp"},
 	{"row_security", "off"},
+	{"restrict_nonsystem_relation_kind", ""},	/* from 15.8 on */
 	{"session_replication_role", "origin"},
 	{"default_transaction_isolation", "read committed"},
 	{"default_transaction_read_only", "off"},

@@ -418,10 +418,9 @@ snowflake_mark_writer_main(Datum arg)
 
 			/* the latch may have been reset meanwhile, so look again */
 			asked = is_first = false;
-			continue;
+			pause_ms = 0;
 		}
-
-		if (asked)
+		else if (asked)
 			pause_ms = (long) Max((retry_at - clock_read_steady() + 999) / 1000, 1);
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH |

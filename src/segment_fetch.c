@@ -293,6 +293,10 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 	else
 	{
 		build_take(sent, pg_atomic_read_u64(&segments->valid_until_us) != SEGMENTS_ALWAYS);
+
+		/* nothing is known, or nothing else asked: a new tag alone, if there is one */
+		if (request.nasks == 0)
+			build_take(sent, false);
 		if (request.nasks == 0)
 			request.kind = FETCH_NOTHING;
 	}

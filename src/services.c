@@ -263,7 +263,8 @@ snowflake_services_main(Datum arg)
 
 		if (due != PG_INT64_MAX)
 			pause_ms = (long) Max((due - clock_read_steady() + 999) / 1000, 0);
-		if (pause_ms != 0)
-			sleep_and_check(pause_ms);
+
+		/* also without a pause: only there it learns that it is to end */
+		sleep_and_check(pause_ms);
 	}
 }

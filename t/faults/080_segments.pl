@@ -690,6 +690,56 @@ CONF
 };
 
 #
+# The first request after a start fails.  Others are not kept from their numbers
+# by it, nor the server from its end.
+#
+$tests{first} = sub {
+	my $node = snowflake_node('first', $conf . "snowflake.database = 'home'\n", extra => [ '--encoding', 'UTF8', '--locale', 'C' ]);
+	my $zhong = "\xe4\xb8\xad";
+	my $restart = sub {
+		my ($name) = @_;
+
+		ok($node->stop('fast', fail_ok => 1), "$name: a fast shutdown ends")
+		  or kill9_postmaster($node, all => 1);
+		$node->start;
+		return;
+	};
+
+	$node->safe_psql('postgres', "CREATE DATABASE home ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+	create($node, 'good', 10);
+	$node->restart;
+	my $error = error_of($node, "SET client_encoding = UTF8; SET snowflake.max_wait = '2s'; SELECT snowflake_segment_nextval('$zhong')");
+	like("$error->{sqlstate} $error->{detail}", qr/^55000 The home database cannot give segments: .* has no equivalent in encoding "LATIN1"\./, 'a tag that the home database cannot store: an error');
+	is(error_of($node, "SELECT snowflake_segment_nextval('good')")->{printed}, '1', 'others have their numbers');
+	$restart->('a tag that cannot be stored');
+
+	my $locker = session($node, 'home');
+	$locker->query_safe('BEGIN; LOCK snowflake_registry.snowflake_segment_tag');
+	my $draw = start_sql($node, "SELECT snowflake_segment_nextval('good')");
+	$node->poll_query_until('postgres', q(SELECT count(*) > 0 FROM pg_stat_snowflake_segments WHERE last_error LIKE '%lock timeout.'))
+	  or die 'no lock timeout';
+	$locker->query_safe('COMMIT');
+	like(join('', finish_sql($draw)), qr/^[12]1$/, 'the tags were locked, and who waits has a number');
+	$locker->quit;
+	$restart->('a lock');
+
+	# seen when the extension is created, and in the first request
+	$node->safe_psql('home', 'DROP EXTENSION snowflake_registry');
+	foreach my $setting (hostile_settings($node))
+	{
+		my ($name, $value) = @{$setting};
+		$value = "'$value'" if $name ne 'search_path';
+		$node->safe_psql('postgres', "ALTER DATABASE home SET $name = $value");
+	}
+	$restart->('dropped');
+	is(error_of($node, "SELECT snowflake_segment_create('good', step => 10); SELECT snowflake_segment_nextval('good')")->{printed}, "\n1", 'settings of the home database: a tag is created');
+	$restart->('settings');
+	like(error_of($node, "SELECT snowflake_segment_nextval('good')")->{printed}, qr/^[12]1$/, 'and numbers are drawn');
+	$restart->('settings, again');
+	$node->stop;
+};
+
+#
 # A standby
 #
 $tests{standby} = sub {

@@ -530,6 +530,12 @@ SQL
 	delete stop_draw($known)->{errors}{42704};
 
 	check(6, $a, $b);
+
+	# the first that is asked for
+	$b->{node}->restart;
+	(undef, undef, $stderr) = $b->{node}->psql('utf8', "\\set VERBOSITY verbose\nSELECT snowflake_segment_nextval($japanese)");
+	is(psql_error($stderr)->{sqlstate}, '55000', 'a tag that the registry cannot store, after a start');
+	flows($b, 'after1', 'after it');
 	$_->{node}->stop foreach $a, $b;
 	return;
 }

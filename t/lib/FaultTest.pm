@@ -643,13 +643,15 @@ my @settings = (
 	[ log_min_messages => 'panic' ],
 	[ log_statement => 'all' ],
 	[ track_activities => 'off' ],
+	[ 'plpgsql.extra_errors' => 'all' ],
+	[ 'plpgsql.variable_conflict' => 'use_variable' ],
 	[ 'snowflake.max_wait' => 1 ]);
 
 sub hostile_settings
 {
 	my ($node) = @_;
 	my %known = map { $_ => 1 } split /\n/,
-	  $node->safe_psql('postgres', 'SELECT lower(name) FROM pg_settings');
+	  $node->safe_psql('postgres', q(LOAD 'plpgsql'; SELECT lower(name) FROM pg_settings));
 
 	# which 19 has for its name only
 	delete $known{standard_conforming_strings}
