@@ -654,7 +654,7 @@ DROP ROLE regress_snowflake_owner, regress_snowflake_other;
 -- its own, as functions are parsed once in each.
 CREATE SCHEMA c;
 CREATE TABLE c.draws (id int DEFAULT snowflake_next());
-CREATE TABLE c.refuses (id bigserial CHECK (id < 1000 AND 'a\b' <> ''));
+CREATE TABLE c.refuses (id bigserial CHECK (id < 1000));
 CREATE TABLE c.ranges (id bigserial) PARTITION BY RANGE (id);
 CREATE TABLE c.ranges_1 PARTITION OF c.ranges FOR VALUES FROM (-5) TO (1000);
 CREATE TABLE c.ranges_2 PARTITION OF c.ranges FOR VALUES FROM (1000) TO (MAXVALUE);
@@ -666,17 +666,12 @@ CREATE SCHEMA snowflake;
 CREATE FUNCTION snowflake.nextval(regclass) RETURNS bigint LANGUAGE sql AS 'SELECT nextval($1)';
 CREATE SEQUENCE c.pgedge_id_seq;
 CREATE TABLE c.pgedge (id bigint DEFAULT snowflake.nextval('c.pgedge_id_seq'));
-CREATE TABLE c.raises (id serial);
-INSERT INTO c.raises SELECT snowflake_nextval() >> 31;
-ALTER TABLE c.raises ALTER id TYPE bigint;
-UPDATE c.raises SET id = snowflake_compose(now() + interval '1 s', 24, 0, 0);
 \c
 DO $$ BEGIN SET standard_conforming_strings = off; EXCEPTION WHEN OTHERS THEN NULL; END $$;
 SELECT t, kind, regexp_replace(coalesce(command, detail), '[0-9]{18}.*', '...') AS what
-FROM unnest('{draws,refuses,ranges,lists,hashes,pgedge,raises}'::name[]) WITH ORDINALITY AS x (t, n),
+FROM unnest('{draws,refuses,ranges,lists,hashes,pgedge}'::name[]) WITH ORDINALITY AS x (t, n),
     snowflake_convert(format('c.%s', t)::regclass, 'id') WHERE kind IN ('statement', 'error') ORDER BY n, step;
-SELECT message FROM error_of($$SELECT snowflake_convert('c.refuses', 'id', false)$$);
-SELECT kind, regexp_replace(command, '[0-9]{18}.*', '...') AS command FROM snowflake_convert('c.raises', 'id', false) WHERE command <> '';
+SELECT regexp_replace(message, '[0-9]{18}.*', '...') AS message FROM error_of($$SELECT snowflake_convert('c.refuses', 'id', false)$$);
 SELECT command FROM snowflake_convert('c.ranges', 'id', false) WHERE command <> '';
 SET client_min_messages = warning;
 DROP SCHEMA c, snowflake CASCADE;
