@@ -437,6 +437,8 @@ SELECT p.oid::regprocedure FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_p
 JOIN pg_language l ON l.oid = p.prolang
 WHERE l.lanname NOT IN ('c', 'sql', 'plpgsql') OR l.lanname = 'sql' AND p.prosqlbody IS NULL OR p.proleakproof
    OR l.lanname = 'plpgsql' AND ('search_path=pg_catalog, pg_temp' = ANY (p.proconfig)) IS NOT TRUE
+   -- whose schema may be renamed
+   OR m.extname = 'snowflake' AND p.prosrc LIKE '%public.%'
 SQL
 is($node->safe_psql('postgres', <<SQL), '0', 'no table has row-level security');
 SELECT count(*) FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
