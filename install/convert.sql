@@ -112,7 +112,7 @@ CREATE FUNCTION snowflake_catalog.convert_raise(plan snowflake_catalog.convert_r
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     e snowflake_catalog.convert_row[] := ARRAY(SELECT p FROM unnest(plan) p
-        WHERE p.kind ~ '^[\dA-Z]{5}$');
+        WHERE p.kind ~ '^[0-9A-Z]{5}$');
 BEGIN
     PERFORM snowflake_catalog.refuse(e[1].kind, e[1].detail, string_agg(CASE x.n WHEN 1
         THEN x.command ELSE 'Also: ' || x.detail || coalesce(E':\n' || x.command, '') END, chr(10)
@@ -180,9 +180,9 @@ DECLARE
     r record;
     call text;
 BEGIN
-    SELECT c.*, a.*, d.oid AS default_oid, CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN
+    SELECT c.*, a.*, f.*, d.oid AS default_oid, CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN
         pg_get_expr(d.adbin, tab) END AS expression, format_type(a.atttypid, NULL) AS type INTO r
-    FROM (SELECT) s LEFT JOIN pg_class c ON c.oid = tab
+    FROM snowflake_catalog.functions() f LEFT JOIN pg_class c ON c.oid = tab
     LEFT JOIN pg_attribute a ON a.attrelid = tab AND a.attname = col AND NOT a.attisdropped
     LEFT JOIN pg_attrdef d ON d.adrelid = tab AND d.adnum = a.attnum;
     t.tab := snowflake_catalog.table_name(tab);
@@ -209,17 +209,16 @@ BEGIN
 
     -- A default is a call, with a cast around it in a column of a smaller type.  It depends
     -- on its function, and on its sequence where that is a constant.
-    call := coalesce(substring(r.expression, format('^\((.*)\)::%s$', nullif(r.type, 'bigint'))),
+    call := coalesce(substring(r.expression, format('^[(](.*)[)]::%s$', nullif(r.type, 'bigint'))),
         r.expression);
     t.seq := (SELECT d.refobjid FROM pg_depend d JOIN pg_class s ON s.oid = d.refobjid
         WHERE (d.classid, d.objid, d.refclassid) = ('pg_attrdef'::regclass, r.default_oid,
             'pg_class'::regclass) AND s.relkind = 'S'
-          AND call ~ '^(snowflake\.)?nextval\(''.*''::regclass\)$');
+          AND call ~ '^(snowflake[.])?nextval[(]''.*''::regclass[)]$');
     t.source := CASE WHEN r.attidentity <> '' THEN 'identity' WHEN call IS NULL THEN 'none'
-        WHEN call IN ('@extschema@.snowflake_nextval()', '@extschema@.snowflake_next()')
-            THEN 'snowflake'
-        WHEN call ~ '^nextval\(' AND t.seq IS NOT NULL THEN 'sequence'
-        WHEN call ~ '^snowflake\.nextval\(' AND EXISTS (SELECT FROM pg_depend d
+        WHEN call IN (r.nextval::text, r.next::text) THEN 'snowflake'
+        WHEN call ~ '^nextval[(]' AND t.seq IS NOT NULL THEN 'sequence'
+        WHEN call ~ '^snowflake[.]nextval[(]' AND EXISTS (SELECT FROM pg_depend d
             JOIN pg_proc p ON p.oid = d.refobjid
             WHERE (d.classid, d.objid, d.refclassid) = ('pg_attrdef'::regclass, r.default_oid,
                 'pg_proc'::regclass) AND p.proname = 'nextval' AND p.pronargs = 1
@@ -282,7 +281,7 @@ BEGIN
             WHEN i.is_target AND t.source = 'identity' THEN 'alters no identity column'
             WHEN i.is_target AND m.changes AND t.source = 'sequence'
                 THEN 'does not change the type of a column that draws from a sequence'
-            WHEN (i.is_target OR m.changes) AND substring(p.partkey, ':varattno (\d+)')
+            WHEN (i.is_target OR m.changes) AND substring(p.partkey, ':varattno ([0-9]+)')
                 = m.att::text THEN 'distributes the rows by it' END) AS r (tab, reason)
         WHERE m.parents = 0 AND (m.changes OR r.reason IS NOT NULL) ORDER BY m.rel, m.att;
     END IF;
@@ -419,11 +418,11 @@ BEGIN
     JOIN pg_opclass o ON o.oid = k.partclass[0] WHERE k.partrelid = top;
     RETURN QUERY WITH bound AS MATERIALIZED (
         SELECT i.inhrelid AS rel, d.def = 'DEFAULT' AS is_default,
-            substring(d.def, 'FROM \(''?(-?\d+)')::bigint AS lower,
-            substring(d.def, 'TO \(''?(-?\d+)')::bigint AS upper, string_to_array(translate(
-                substring(d.def, 'IN \((.*)\)'), ''' ', ''), ',', 'NULL')::bigint[] AS list,
-            substring(d.def, 'modulus (\d+)')::numeric AS modulus,
-            substring(d.def, 'remainder (\d+)')::numeric AS remainder
+            substring(d.def, 'FROM [(]''?(-?[0-9]+)')::bigint AS lower,
+            substring(d.def, 'TO [(]''?(-?[0-9]+)')::bigint AS upper, string_to_array(translate(
+                substring(d.def, 'IN [(](.*)[)]'), ''' ', ''), ',', 'NULL')::bigint[] AS list,
+            substring(d.def, 'modulus ([0-9]+)')::numeric AS modulus,
+            substring(d.def, 'remainder ([0-9]+)')::numeric AS remainder
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         CROSS JOIN LATERAL pg_get_expr(c.relpartbound, 0) AS d (def)
         WHERE i.inhparent = top AND NOT i.inhdetachpending AND way IN ('r', 'l', 'h')
@@ -496,9 +495,9 @@ DECLARE
     bad bigint;
     failure text;
 BEGIN
-    SELECT array_agg(@extschema@.snowflake_compose(x.ts, d.node, (i % l.workers)::integer,
+    SELECT array_agg(snowflake_catalog.compose(x.ts, d.node, (i % l.workers)::integer,
         (i % l.sequences)::integer) ORDER BY y.years, i) INTO tried
-    FROM snowflake_catalog.drawing(-1) d CROSS JOIN @extschema@.snowflake_layout() l
+    FROM snowflake_catalog.drawing(-1) d CROSS JOIN snowflake_catalog.layout() l
     CROSS JOIN (VALUES (0, 63), (1, 0), (10, 0)) AS y (years, last)
     CROSS JOIN generate_series(0, y.last) i
     CROSS JOIN LATERAL (SELECT least(greatest(d.clock_shows, l.first_ts), l.last_ts)
@@ -545,14 +544,14 @@ BEGIN
             (failure IS NOT NULL, refused, format('%s fails with new IDs: %s', r.what, failure)),
             (bad IS NOT NULL, refused, concat(r.what, ' refuses new IDs', CASE WHEN NOT r.of_domain
                 THEN format(', such as %s of %s', bad, snowflake_catalog.show(
-                    @extschema@.snowflake_timestamp(bad))) END))) AS k (applies, kind, detail)
+                    snowflake_catalog.time_of(bad))) END))) AS k (applies, kind, detail)
         WHERE k.applies;
     END LOOP;
 
     RETURN QUERY
     SELECT k.kind, concat(k.detail, CASE WHEN s.mixed THEN ': the partition key is not a '
             'bigint column alone' ELSE format(', such as %s of %s', s.id, snowflake_catalog.show(
-            @extschema@.snowflake_timestamp(s.id))) END),
+            snowflake_catalog.time_of(s.id))) END),
         snowflake_catalog.partition_key(s.keyed), CASE k.kind WHEN '23514' THEN k.hint END
     FROM unnest(t.members) m CROSS JOIN LATERAL (
         SELECT x.*, i.inhparent FROM snowflake_catalog.convert_above(m.rel, m.name, tried[:64]) x
@@ -655,7 +654,7 @@ LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_
 DECLARE
     t snowflake_catalog.convert_column := snowflake_catalog.convert_column(tab, col, back);
     is_new boolean := t.source <> 'snowflake' OR back;     -- does the default change?
-    new_default text := CASE WHEN is_new THEN '@extschema@.snowflake_nextval()' END;
+    new_default text := f.nextval::text FROM snowflake_catalog.functions() AS f WHERE is_new;
     may_read boolean := has_table_privilege(tab, 'SELECT')
         OR has_column_privilege(tab, t.att, 'SELECT');
     reads boolean := with_ids AND (is_new OR t.type <> 'int8'::regtype);
@@ -726,12 +725,11 @@ BEGIN
     END IF;
     max := format('max(%I) = %s', col, highest);
     RETURN QUERY SELECT k.kind, k.detail, k.command, k.hint
-    FROM @extschema@.snowflake_layout() l
+    FROM snowflake_catalog.layout() l CROSS JOIN snowflake_catalog.functions() f
     CROSS JOIN snowflake_catalog.drawing(CASE WHEN back THEN -1 ELSE coalesce(highest, -1) END) d
     CROSS JOIN LATERAL (SELECT snowflake_catalog.show(d.id_time), snowflake_catalog.show(d.above),
         format('The %s shows %s.', d.clock, snowflake_catalog.show(d.clock_shows)), d.need
-        = 'advance' AND NOT has_function_privilege('@extschema@.snowflake_advance(bigint,boolean)',
-        'EXECUTE'),
+        = 'advance' AND NOT has_function_privilege(f.advance, 'EXECUTE'),
         CASE WHEN d.need = 'clock' AND isfinite(d.above) THEN l.first_ts - make_interval(secs =>
             extract(epoch FROM d.above - d.clock_shows)::float8) END
     ) AS x (id_time, above, clock, is_forbidden, epoch)
@@ -762,7 +760,7 @@ BEGIN
             'may execute snowflake_advance().'),
         (d.need IN ('raise', 'advance') AND NOT x.is_forbidden, d.need, format('new IDs begin at '
             '%s, to be above %s; the durable mark stays there after a rollback, too', x.above, max),
-            format('SELECT @extschema@.snowflake_advance(%s)', highest), NULL)
+            format('SELECT %s(%s)', f.advance::regproc, highest), NULL)
     ) AS k (applies, kind, detail, command, hint) WHERE k.applies;
     IF back THEN
         new_default := NULL;
@@ -946,7 +944,7 @@ BEGIN
 
     FOR r IN SELECT p.*, row_number() OVER w AS step, p.k = 2 AS is_statement,
             count(*) FILTER (WHERE p.k = 2) OVER () AS steps, lag(p.hint) OVER w AS last_hint
-        FROM (SELECT o.*, CASE WHEN o.kind ~ '^[\dA-Z]{5}$' THEN 1 WHEN o.kind = 'warning' THEN 3
+        FROM (SELECT o.*, CASE WHEN o.kind ~ '^[0-9A-Z]{5}$' THEN 1 WHEN o.kind = 'warning' THEN 3
                 WHEN o.kind = 'note' THEN 4 ELSE 2 END AS k
             FROM unnest(plan) WITH ORDINALITY AS o (kind, detail, command, hint, n)) p
         WINDOW w AS (ORDER BY p.k, p.n)
@@ -956,7 +954,7 @@ BEGIN
                 RAISE NOTICE 'step % of %: %', r.step, r.steps, r.command;
             END IF;
             IF r.kind = 'raise' THEN
-                PERFORM snowflake_catalog.raise_mark(substring(r.command, '\((\d+)\)$')::bigint);
+                PERFORM snowflake_catalog.raise_mark(substring(r.command, '([0-9]+)[)]$')::bigint);
             ELSE
                 EXECUTE r.command;
             END IF;

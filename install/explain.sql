@@ -24,7 +24,7 @@ DECLARE
 BEGIN
     WITH field (nth, name, width) AS (
         SELECT r.nth, r.m[1], r.m[2]::integer
-        FROM regexp_matches(layout, '(\w+):(\d+)', 'g') WITH ORDINALITY AS r (m, nth)
+        FROM regexp_matches(layout, '([a-z]+):([0-9]+)', 'g') WITH ORDINALITY AS r (m, nth)
     ), span (nth, name, width) AS (
         VALUES (-1::bigint, 'sign', 1)
         UNION ALL SELECT 0, 'unused', 63 - sum(f.width)::integer FROM field f
@@ -39,7 +39,7 @@ BEGIN
         array_agg(id >> p.shift & ~(-1::bigint << p.width) ORDER BY p.nth)
     INTO names, widths, shifts, starts, numbers FROM placed p;
     IF id < 0 OR names[2] = 'unused' AND numbers[2] <> 0 THEN   -- say so as snowflake_parse() does
-        PERFORM @extschema@.snowflake_parse(id, layout, epoch);
+        PERFORM snowflake_catalog.time_of(id, layout, epoch);
     END IF;
 
     -- Each label has the highest line in which it meets neither a label nor the
@@ -53,7 +53,7 @@ BEGIN
         END LOOP;
     END LOOP;
     result := format(E'ID       %s\nhex      0x%s\nbase32   %s\n%slayout   %s\nepoch    %s\n\n',
-            id, lpad(to_hex(id), 16, '0'), @extschema@.snowflake_encode(id, 'base32'::text),
+            id, lpad(to_hex(id), 16, '0'), snowflake_catalog.encoded(id, 'base32'),
             'dialect  ' || dialect || E'\n', layout, epoch)
         || (SELECT string_agg(substr(id::bit(64)::text, 65 - s.shift - s.width, s.width), ' ')
                 || E'\n' || string_agg('^' || repeat('-', s.width - 1), ' ') || E'\n'
@@ -70,7 +70,7 @@ BEGIN
     END LOOP;
 
     unit := (SELECT CASE WHEN ms % 1000 = 0 THEN ms / 1000 || ' s' ELSE ms || ' ms' END
-        FROM regexp_match(layout, 'time:\d+(?:@(\d+)(m?s))?') AS m, LATERAL (SELECT
+        FROM regexp_match(layout, 'time:[0-9]+(?:@([0-9]+)(m?s))?') AS m, LATERAL (SELECT
             coalesce(m[1], '1')::bigint * CASE m[2] WHEN 's' THEN 1000 ELSE 1 END) AS u (ms));
     WITH span AS (
         SELECT s.*, greatest(5, max(length(s.number::text)) OVER ()) AS digits,
@@ -84,7 +84,7 @@ BEGIN
                 WHEN s.number > 0 AND extract(epoch FROM epoch) + s.number
                     * extract(epoch FROM unit::interval) >= 9224318016000
                     THEN 'later than a timestamp can be'
-                ELSE (@extschema@.snowflake_parse(s.number << s.shift, layout, epoch)).ts::text
+                ELSE snowflake_catalog.time_of(s.number << s.shift, layout, epoch)::text
             END AS meaning
         FROM unnest(names, widths, shifts, numbers) WITH ORDINALITY
             AS s (name, width, shift, number, nth)
@@ -110,28 +110,28 @@ CREATE FUNCTION snowflake_explain(id bigint)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$ BEGIN
     RETURN snowflake_catalog.explain(id, l.layout, l.first_ts, NULL, false, l.backfill_worker)
-        FROM @extschema@.snowflake_layout() AS l;
+        FROM snowflake_catalog.layout() AS l;
 END $$;
 COMMENT ON FUNCTION snowflake_explain(bigint) IS
 'a picture of the bits of a snowflake ID, with its fields and their meaning';
 
 CREATE FUNCTION snowflake_explain(id bigint, dialect text)
-RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$ BEGIN
-    PERFORM @extschema@.snowflake_parse(least(id, 0), dialect);     -- is there such a dialect?
-    RETURN snowflake_catalog.explain(id, d.layout, d.epoch, d.name, d.is_unsigned, NULL)
-        FROM @extschema@.snowflake_dialects() AS d WHERE d.name = dialect;
-END $$;
+RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT snowflake_parse(least(id, 0), dialect);      -- is there such a dialect?
+    SELECT snowflake_catalog.explain(id, d.layout, d.epoch, d.name, d.is_unsigned, NULL)
+        FROM snowflake_dialects() AS d WHERE d.name = dialect;
+END;
 COMMENT ON FUNCTION snowflake_explain(bigint, text) IS
 'a picture of the bits of an ID of another generator, by a name of snowflake_dialects()';
 
 CREATE FUNCTION snowflake_explain(id bigint, layout text, epoch timestamptz)
-RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $$ BEGIN
-    PERFORM @extschema@.snowflake_parse(least(id, 0), layout, epoch);   -- what is wrong with these?
-    RETURN snowflake_catalog.explain(
+RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT snowflake_parse(least(id, 0), layout, epoch);        -- what is wrong with these?
+    SELECT snowflake_catalog.explain(
             id, coalesce(d.layout, $2), $3, d.name, coalesce(d.is_unsigned, false), NULL)
-        FROM (SELECT) AS o LEFT JOIN @extschema@.snowflake_dialects() AS d ON d.name = $2;
-END $$;
+        FROM (SELECT) AS o LEFT JOIN snowflake_dialects() AS d ON d.name = $2;
+END;
 COMMENT ON FUNCTION snowflake_explain(bigint, text, timestamptz) IS
 'a picture of the bits of an ID, with any layout or dialect name and any epoch';

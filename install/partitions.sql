@@ -69,9 +69,9 @@ CREATE FUNCTION snowflake_catalog.bound_at(ts timestamptz)
 RETURNS numeric LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RETURN coalesce(lower(@extschema@.id_range_for(ts, 'infinity'::timestamptz)),
+    RETURN coalesce(lower(snowflake_catalog.id_range(ts, 'infinity')),
         (SELECT CASE l.max_id WHEN 9223372036854775807 THEN 'Infinity'
-            ELSE l.max_id + 1::numeric END FROM @extschema@.snowflake_layout() AS l));
+            ELSE l.max_id + 1::numeric END FROM snowflake_catalog.layout() AS l));
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_at(timestamptz) IS
 'the first ID of the first time unit that begins at or after a time';
@@ -84,9 +84,9 @@ BEGIN
             -- or in seconds since 1970, where timestamps end
             OR extract(epoch FROM l.first_ts) + extract(epoch FROM l.time_unit) * div(bound,
                 2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric) < 9224318016000)
-            THEN @extschema@.snowflake_timestamp(least(bound, l.max_id)::bigint)
+            THEN snowflake_catalog.time_of(least(bound, l.max_id)::bigint)
                 + CASE WHEN bound > l.max_id THEN l.time_unit ELSE '0' END END
-        FROM @extschema@.snowflake_layout() AS l);
+        FROM snowflake_catalog.layout() AS l);
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_time(numeric) IS
 'the start of the time unit of a bound; null if it has none';
@@ -113,7 +113,7 @@ BEGIN
         -- of a table, pg_get_expr() locks it on some server versions
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, LATERAL (SELECT regexp_match(
             replace(replace(pg_get_expr(c.relpartbound, 0), 'MINVALUE', '-Infinity'), 'MAXVALUE',
-            'Infinity'), 'FROM \(''?([^'')]+)''?\) TO \(''?([^'')]+)')::numeric[]) AS b (ids)
+            'Infinity'), 'FROM [(]''?([^'')]+)''?[)] TO [(]''?([^'')]+)')::numeric[]) AS b (ids)
         WHERE i.inhparent = parent AND c.relpartbound IS NOT NULL
         ORDER BY b.ids IS NULL, b.ids[1];
 END $$;
@@ -124,7 +124,7 @@ CREATE FUNCTION snowflake_catalog.require_partitioned(parent regclass)
 RETURNS void LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    layout text := l.layout FROM @extschema@.snowflake_layout() AS l;
+    layout text := l.layout FROM snowflake_catalog.layout() AS l;
     rel record;
     problem text[];
 BEGIN
@@ -136,7 +136,7 @@ BEGIN
         LEFT JOIN pg_opclass o ON o.oid = k.partclass[0]
     WHERE c.oid = parent;
     problem := CASE
-        WHEN substring(layout, '(\w+):0*[1-9]') <> 'time' THEN ARRAY[
+        WHEN substring(layout, '([a-z]+):0*[1-9]') <> 'time' THEN ARRAY[
             'object_not_in_prerequisite_state', 'snowflake IDs of this server do not sort by time',
             format('In the layout "%s" the time is not the highest field, so the IDs of a period '
                 'are not a range.', layout),
@@ -195,7 +195,7 @@ CREATE FUNCTION snowflake_catalog.require_midnights(
 RETURNS void LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' AS $$
 DECLARE
-    most interval := l.time_unit - interval '1 us' FROM @extschema@.snowflake_layout() AS l;
+    most interval := l.time_unit - interval '1 us' FROM snowflake_catalog.layout() AS l;
     first_id numeric := snowflake_catalog.bound_at(from_ts - interval '1 day');
     last_id numeric := snowflake_catalog.bound_at(to_ts + interval '1 day');
     names name[]; edges timestamptz[];
@@ -203,7 +203,7 @@ DECLARE
 BEGIN
     SELECT array_agg(p.relname ORDER BY p.from_id), array_agg(e.at ORDER BY p.from_id)
     INTO names, edges
-    FROM snowflake_catalog.partitions(parent) AS p, @extschema@.snowflake_layout() AS l,
+    FROM snowflake_catalog.partitions(parent) AS p, snowflake_catalog.layout() AS l,
         LATERAL (VALUES (p.from_id, p.to_id), (p.to_id, p.from_id)) AS b (id, other_id),
         LATERAL snowflake_catalog.bound_time(b.id) AS e (at)
     WHERE (b.id BETWEEN first_id AND last_id OR b.other_id BETWEEN first_id AND last_id)
@@ -262,7 +262,7 @@ BEGIN
                 THEN 'datetime_field_overflow' ELSE 'data_exception' END, problem,
             format('The period is from %s to %s.', from_ts, to_ts), NULL);
     END IF;
-    SELECT * INTO layout FROM @extschema@.snowflake_layout();
+    SELECT * INTO layout FROM snowflake_catalog.layout();
     IF isfinite(step) THEN
         months := extract(year FROM step) * 12 + extract(month FROM step);
         us := 1000000 * extract(epoch FROM step - make_interval(months => months,
@@ -300,8 +300,8 @@ BEGIN
     -- In line with an existing partition of one step, which holds the start of the period, or
     -- of its month, day, hour ...  The time it was created for may have been within a time unit.
     anchor := coalesce((SELECT a.anchor
-        FROM (VALUES (1, coalesce(lower(@extschema@.id_range_for(from_ts)),
-                snowflake_catalog.bound_at(from_ts))),
+        FROM (VALUES (1, snowflake_catalog.bound_at(
+                greatest(from_ts, layout.first_ts) - layout.time_unit + interval '1 us')),
             (2, snowflake_catalog.bound_at(anchor AT TIME ZONE zone))) AS h (nth, id)
         JOIN snowflake_catalog.partitions(parent) AS p ON p.from_id <= h.id AND h.id < p.to_id,
         LATERAL snowflake_catalog.bound_time(p.from_id) AS s (start),
@@ -569,8 +569,8 @@ BEGIN
     IF "concurrently" AND NOT dry_run THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
             MESSAGE = 'partitions cannot be detached concurrently from within a function',
-            HINT = 'In psql, let each command run by itself: SELECT command FROM '
-                'snowflake_drop_partitions(..., dry_run => true, concurrently => true) \gexec';
+            HINT = E'In psql, let each command run by itself: SELECT command FROM '
+                'snowflake_drop_partitions(..., dry_run => true, concurrently => true) \\gexec';
     ELSIF before_ts = 'infinity' THEN
         RAISE EXCEPTION USING ERRCODE = 'datetime_field_overflow',
             MESSAGE = 'before_ts must not be infinity';
@@ -645,11 +645,11 @@ BEGIN
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.partattrs[0]
         JOIN pg_type y ON y.oid = a.atttypid
         LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+        CROSS JOIN snowflake_catalog.functions() AS f
         WHERE k.partstrat = 'r' AND k.partnatts = 1 AND o.opcfamily = 1976
             AND o.opcintype = 'bigint'::regtype
             AND pg_get_expr(coalesce(d.adbin, y.typdefaultbin), 0)
-                IN ('@extschema@.snowflake_nextval()'::regprocedure::text,
-                    '@extschema@.snowflake_next()'::regprocedure::text)
+                IN (f.nextval::text, f.next::text)
             AND NOT EXISTS (    -- which would give it the IDs of some time only
                 SELECT FROM pg_partition_ancestors(c.oid) AS p JOIN pg_partitioned_table u
                 ON u.partrelid = p.relid WHERE u.partstrat = 'r' AND p.relid <> c.oid)

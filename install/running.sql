@@ -54,6 +54,53 @@ COMMENT ON FUNCTION snowflake_forget_registry() IS
 REVOKE ALL ON FUNCTION snowflake_forget_registry() FROM PUBLIC;
 
 --
+-- PL/pgSQL looks a function up by its name each time, and the owner of the extension's schema
+-- can rename that, and make another one of the former name.  So what is called there is found
+-- in the schema whose name stays.
+--
+
+CREATE FUNCTION snowflake_catalog.layout(
+    OUT layout text, OUT time_bits integer, OUT node_bits integer, OUT worker_bits integer,
+    OUT sequence_bits integer, OUT time_unit interval, OUT time_units numeric, OUT nodes numeric,
+    OUT workers numeric, OUT sequences numeric, OUT first_ts timestamptz, OUT last_ts timestamptz,
+    OUT max_id bigint, OUT ids_per_second_worker double precision,
+    OUT ids_per_second_node double precision, OUT backfill_worker bigint)
+AS 'MODULE_PATHNAME', 'snowflake_layout_info' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_catalog.layout IS 'the same as snowflake_layout()';
+
+CREATE FUNCTION snowflake_catalog.id_range(from_ts timestamptz, to_ts timestamptz) RETURNS int8range
+AS 'MODULE_PATHNAME', 'id_range_for_bounds' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_catalog.id_range IS 'the same as id_range_for()';
+
+CREATE FUNCTION snowflake_catalog.time_of(id bigint) RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'snowflake_timestamp' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_catalog.time_of(bigint) IS 'the same as snowflake_timestamp()';
+
+CREATE FUNCTION snowflake_catalog.time_of(id bigint, layout text, epoch timestamptz)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'snowflake_timestamp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_catalog.time_of(bigint, text, timestamptz) IS
+'the same as snowflake_timestamp()';
+
+CREATE FUNCTION snowflake_catalog.compose(
+    ts timestamptz, node bigint, worker bigint, sequence bigint) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_compose' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_catalog.compose IS 'the same as snowflake_compose()';
+
+CREATE FUNCTION snowflake_catalog.encoded(id bigint, base text) RETURNS text
+AS 'MODULE_PATHNAME', 'snowflake_encode' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_catalog.encoded IS 'the same as snowflake_encode()';
+
+CREATE FUNCTION snowflake_catalog.functions(
+    OUT nextval regprocedure, OUT next regprocedure, OUT advance regprocedure)
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT 'snowflake_nextval()'::regprocedure, 'snowflake_next()'::regprocedure,
+        'snowflake_advance(bigint, boolean)'::regprocedure;
+END;
+COMMENT ON FUNCTION snowflake_catalog.functions IS 'those that defaults and statements call';
+
+--
 -- Say what is still missing, before the first ID is wanted.  No NOTICE, as
 -- CREATE EXTENSION hides these.
 --

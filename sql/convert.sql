@@ -649,3 +649,29 @@ DROP SCHEMA snowflake CASCADE;
 DROP FOREIGN DATA WRAPPER regress_snowflake_fdw CASCADE;
 DROP TABLE tmp;
 DROP ROLE regress_snowflake_owner, regress_snowflake_other;
+
+-- Where a backslash in a literal is an escape, which 19 does not have: the same.  In a session of
+-- its own, as functions are parsed once in each.
+CREATE SCHEMA c;
+CREATE TABLE c.draws (id int DEFAULT snowflake_next());
+CREATE TABLE c.refuses (id bigserial CHECK (id < 1000));
+CREATE TABLE c.ranges (id bigserial) PARTITION BY RANGE (id);
+CREATE TABLE c.ranges_1 PARTITION OF c.ranges FOR VALUES FROM (-5) TO (1000);
+CREATE TABLE c.ranges_2 PARTITION OF c.ranges FOR VALUES FROM (1000) TO (MAXVALUE);
+CREATE TABLE c.lists (id bigserial) PARTITION BY LIST (id);
+CREATE TABLE c.lists_1 PARTITION OF c.lists FOR VALUES IN (1, 2);
+CREATE TABLE c.hashes (id bigserial) PARTITION BY HASH (id);
+CREATE TABLE c.hashes_1 PARTITION OF c.hashes FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+CREATE SCHEMA snowflake;
+CREATE FUNCTION snowflake.nextval(regclass) RETURNS bigint LANGUAGE sql AS 'SELECT nextval($1)';
+CREATE SEQUENCE c.pgedge_id_seq;
+CREATE TABLE c.pgedge (id bigint DEFAULT snowflake.nextval('c.pgedge_id_seq'));
+\c
+DO $$ BEGIN SET standard_conforming_strings = off; EXCEPTION WHEN OTHERS THEN NULL; END $$;
+SELECT t, kind, regexp_replace(coalesce(command, detail), '[0-9]{18}.*', '...') AS what
+FROM unnest('{draws,refuses,ranges,lists,hashes,pgedge}'::name[]) WITH ORDINALITY AS x (t, n),
+    snowflake_convert(format('c.%s', t)::regclass, 'id') WHERE kind IN ('statement', 'error') ORDER BY n, step;
+SELECT regexp_replace(message, '[0-9]{18}.*', '...') AS message FROM error_of($$SELECT snowflake_convert('c.refuses', 'id', false)$$);
+SELECT command FROM snowflake_convert('c.ranges', 'id', false) WHERE command <> '';
+SET client_min_messages = warning;
+DROP SCHEMA c, snowflake CASCADE;

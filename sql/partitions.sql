@@ -654,3 +654,19 @@ DROP ROLE regress_snowflake_owner, regress_snowflake_member, regress_snowflake_s
 DROP FUNCTION edges, looks;
 DROP DOMAIN id_type;
 DROP VIEW bounds;
+
+-- Where a backslash in a literal is an escape, which 19 does not have: the same.  In a session of
+-- its own, as functions are parsed once in each.
+\c
+DO $$ BEGIN SET standard_conforming_strings = off; EXCEPTION WHEN OTHERS THEN NULL; END $$;
+SET timezone = 'UTC';
+CREATE TABLE t (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+CREATE TABLE rest PARTITION OF t DEFAULT;
+SELECT * FROM snowflake_create_partitions('t', '2026-11-01', '2026-11-03', '1 day');
+SELECT created FROM snowflake_create_partitions('t', '2026-11-01', '2026-11-04', '1 day');
+SELECT message FROM error_of($$SELECT snowflake_create_partitions('t', '2026-11-01', '2026-11-04', '1 month')$$);
+SELECT partition, starts, ends, rows FROM snowflake_partitions('t', exact => true);
+SELECT hint FROM error_of($$SELECT snowflake_drop_partitions('t', now(), concurrently => true)$$);
+SELECT partition, done FROM snowflake_drop_partitions('t', '2026-11-02');
+SELECT status, detail FROM snowflake_check() WHERE name = 'partitions';
+DROP TABLE t;

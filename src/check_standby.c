@@ -69,7 +69,7 @@ check_standby_node(void)
 	int			nestlevel = check_begin();
 	char	   *node = NULL;
 
-	if (check_query(psprintf("SELECT substring(says, ' as node (\\d+)')"
+	if (check_query(psprintf("SELECT substring(says, ' as node ([0-9]+)')"
 							 " FROM (%s) AS p (datname, says, is_own, is_home) WHERE is_own AND is_home",
 							 record_pointers())) > 0)
 		node = check_value(0, 1);

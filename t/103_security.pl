@@ -77,6 +77,13 @@ my %open = (
 	'snowflake_catalog.start_of(text,timestamp with time zone,text)' => [ 'day', '2024-05-01 10:00+00', 'UTC' ],
 	'snowflake_catalog.require_midnights(regclass,timestamp with time zone,timestamp with time zone,text)' => [ 'tables.log', '2024-05-01 00:00+00', '2024-05-04 00:00+00', 'UTC' ],
 	'snowflake_catalog.instant(text,text)' => [ 'today', 'UTC' ],
+	'snowflake_catalog.layout()' => [],
+	'snowflake_catalog.id_range(timestamp with time zone,timestamp with time zone)' => [ '2024-05-01 10:00+00', '2024-05-01 11:00+00' ],
+	'snowflake_catalog.time_of(bigint)' => [ '152075078181383514' ],
+	'snowflake_catalog.time_of(bigint,text,timestamp with time zone)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00' ],
+	'snowflake_catalog.compose(timestamp with time zone,bigint,bigint,bigint)' => [ '2024-05-01 10:00+00', 1, 2, 3 ],
+	'snowflake_catalog.encoded(bigint,text)' => [ '152075078181383514', 'base32' ],
+	'snowflake_catalog.functions()' => [],
 	'snowflake_catalog.check_partitions(bigint)' => [ '152075078181383514' ],
 	'snowflake_catalog.explain(bigint,text,timestamp with time zone,text,boolean,bigint)' => [ '152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00', undef, 'false', undef ],
 	'snowflake_partitions(regclass,boolean)' => [ 'tables.log', 'true' ],
@@ -430,6 +437,8 @@ SELECT p.oid::regprocedure FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_p
 JOIN pg_language l ON l.oid = p.prolang
 WHERE l.lanname NOT IN ('c', 'sql', 'plpgsql') OR l.lanname = 'sql' AND p.prosqlbody IS NULL OR p.proleakproof
    OR l.lanname = 'plpgsql' AND ('search_path=pg_catalog, pg_temp' = ANY (p.proconfig)) IS NOT TRUE
+   -- whose schema may be renamed
+   OR m.extname = 'snowflake' AND p.prosrc LIKE '%public.%'
 SQL
 is($node->safe_psql('postgres', <<SQL), '0', 'no table has row-level security');
 SELECT count(*) FROM ($members) m JOIN pg_class c ON m.classid = 'pg_class'::regclass AND m.objid = c.oid
@@ -586,6 +595,57 @@ is($node->safe_psql('victim', "SET snowflake.max_wait = '1min'; SELECT hostile.s
 is(ran($node), '', 'the worker: nothing ran');
 is(made_of('victim'), '', 'made by the worker: nothing is in it');
 is(error_of($node, 'before', 'SELECT hostile.snowflake_nextval()', extra_params => [ '-U', 'somebody' ])->{message}, '', 'the owner of a database draws');
+
+# The owner of a database and of the extension's schema renames that, and makes one of the former
+# name, with functions of the same names and arguments.
+$node->safe_psql('postgres', 'CREATE DATABASE his OWNER nobody');
+$node->safe_psql('his', <<'SQL', extra_params => [ '-U', 'nobody' ]);
+CREATE SCHEMA ext;
+CREATE EXTENSION snowflake SCHEMA ext;
+ALTER SCHEMA ext RENAME TO "ext 2";
+CREATE SCHEMA ext;
+GRANT USAGE ON SCHEMA ext, "ext 2" TO PUBLIC;
+DO $do$
+DECLARE
+    statement text;
+BEGIN
+    FOR statement IN
+        SELECT format('CREATE FUNCTION ext.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L', proname, pg_get_function_arguments(oid),
+            pg_get_function_result(oid), format('BEGIN RAISE LOG %L; RAISE %L; END', 'HOSTILE: ' || proname, 'HOSTILE'))
+        FROM pg_proc WHERE pronamespace = '"ext 2"'::regnamespace AND prorettype <> 'internal'::regtype
+          AND 'internal'::regtype <> ALL (proargtypes)
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END
+$do$;
+CREATE TABLE log (id bigint DEFAULT "ext 2".snowflake_nextval()) PARTITION BY RANGE (id);
+CREATE TABLE rest PARTITION OF log DEFAULT;
+SQL
+error_of($node, 'his', 'SELECT ext.snowflake_layout()');
+is(ran($node), 'snowflake_layout', 'an impostor under the former name of the schema: runs when it is called');
+foreach my $sql ('snowflake_check()', "snowflake_explain('152075078181383514')", "snowflake_explain('152075078181383514', 'twitter')",
+	"snowflake_explain('152075078181383514', 'time:41 node:10 sequence:12', '2020-01-01 00:00+00')",
+	"snowflake_create_partitions('log', '2024-05-01', '2024-05-04', '1 day')", "snowflake_partitions('log', true)",
+	"snowflake_drop_partitions('log', '2024-05-02')", "snowflake_convert('his', 'id')", "snowflake_convert('his', 'id', false)",
+	"snowflake_convert('his', 'id', false, 'bigserial')")
+{
+	is(error_of($node, 'his', qq(CREATE TABLE IF NOT EXISTS his (id bigserial CHECK (id > 0)); SELECT * FROM "ext 2".$sql))->{message}, '', "an impostor: $sql");
+	is(ran($node), '', "an impostor: nothing ran: $sql");
+}
+is($node->safe_psql('his', <<'SQL'), <<'EXPECTED' =~ s/\n\z//r, 'an impostor: what is found, and what is written');
+SELECT status, detail FROM "ext 2".snowflake_check() WHERE name = 'partitions';
+INSERT INTO his VALUES ("ext 2".snowflake_compose(now(), 1, 0, 0));
+SELECT regexp_replace(command, '[0-9]{18}', 'ID') FROM "ext 2".snowflake_convert('his', 'id', false) WHERE command <> '';
+SQL
+ok|Tables that are partitioned by the IDs that they draw by default: 1.
+LOCK TABLE public.his IN ACCESS EXCLUSIVE MODE
+SELECT "ext 2".snowflake_advance(ID)
+ALTER TABLE public.his ALTER COLUMN id SET DEFAULT "ext 2".snowflake_nextval()
+DROP SEQUENCE public.his_id_seq
+EXPECTED
+is(ran($node), '', 'an impostor: nothing ran');
+$node->safe_psql('postgres', 'DROP DATABASE his');
 
 # A table of somebody's, with functions that are silent for the owner alone:
 # snowflake_check() reads what is in it, and runs none of them.

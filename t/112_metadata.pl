@@ -138,6 +138,17 @@ foreach my $name (map { s/^\Q$top\E\///r } sort glob "$top/install/*.sql $top/*.
 }
 
 #
+# Sessions may have standard_conforming_strings = off: in SQL a backslash is only in E'' strings.
+#
+foreach my $name (map { s/^\Q$top\E\///r } sort glob "$top/install/*.sql $top/src/*.c")
+{
+	my $backslash = $name =~ /c$/ ? qr/\\\\(?!')/ : qr/\\/;
+
+	is(join("\n", grep { $_ =~ $backslash } split /\n/, file($name) =~ s/\bE(?:'(?:[^'\\]|\\.)*'\s*)+//gsr),
+		'', "$name: no pattern with a backslash");
+}
+
+#
 # The packages
 #
 is(found('debian/changelog', qr/\Asnowflake \((.*)-\d+\)/),
