@@ -464,8 +464,9 @@ BEGIN
                   AND (SELECT count(*) = 1 FROM @extschema@.snowflake_registry_place))
         RETURNING o.node, o.floor, o.mark, o.renewals, p.changes,
             coalesce(o.warning, (SELECT w.warning FROM @extschema@.snowflake_node_warning AS w
-                                 WHERE w.node = o.node AND w.warned_at >= o.claimed_at
-                                   AND w.warned_at > at - interval '1 min'))
+                                 WHERE w.node = o.node AND w.warned_at
+                                     BETWEEN greatest(o.claimed_at, at - interval '1 min')
+                                         AND at + interval '1 min'))
         INTO a.node, a.floor, a.granted, a.renewals, a.changes, a.warning;
         EXIT WHEN FOUND;
     END LOOP;
