@@ -48,6 +48,9 @@ RETURN CASE
     WHEN ask.lease_ttl NOT BETWEEN interval '10 s' AND interval '1 day'
     THEN pg_catalog.format('lease_ttl is %s s, and must be from 10 s to 1 day.',
                            extract(epoch FROM ask.lease_ttl))
+    WHEN NOT snowflake_registry_exact(ask.lease_ttl)
+         OR NOT snowflake_registry_exact(ask.clock_offset)
+    THEN 'lease_ttl and clock_offset must not have years, months or days.'
     WHEN ask.mark NOT BETWEEN 0 AND 32503680000000000
     THEN pg_catalog.format('mark is %s, and must not be negative, nor after the year 3000.',
                            ask.mark)
@@ -56,6 +59,9 @@ RETURN CASE
     THEN 'clock is not between the years 1970 and 3000.'
     WHEN ask.clock_offset NOT BETWEEN interval '-1000 years' AND interval '1000 years'
     THEN 'clock_offset is more than 1000 years.'
+    WHEN pg_catalog.octet_length(ask.host) > 255 OR pg_catalog.octet_length(ask.layout) > 255
+         OR pg_catalog.octet_length(ask.instance) > 1000
+    THEN 'host and layout must not be longer than 255 bytes, nor instance than 1000.'
     WHEN ask.seen < 0 OR ask.renewals < 0
     THEN 'seen and renewals must not be negative.'
     WHEN ask.seen - 1000000000 > COALESCE(changes, 0)
@@ -456,8 +462,12 @@ BEGIN
                   AND ask.protocol = 1
                   AND @extschema@.snowflake_nodes_fault(ask, p.changes, o.renewals) IS NULL
                   AND (SELECT count(*) = 1 FROM @extschema@.snowflake_registry_place))
-        RETURNING o.node, o.floor, o.mark, o.renewals, o.warning, p.changes
-        INTO a.node, a.floor, a.granted, a.renewals, a.warning, a.changes;
+        RETURNING o.node, o.floor, o.mark, o.renewals, p.changes,
+            coalesce(o.warning, (SELECT w.warning FROM @extschema@.snowflake_node_warning AS w
+                                 WHERE w.node = o.node AND w.warned_at
+                                     BETWEEN greatest(o.claimed_at, at - interval '1 min')
+                                         AND at + interval '1 min'))
+        INTO a.node, a.floor, a.granted, a.renewals, a.changes, a.warning;
         EXIT WHEN FOUND;
     END LOOP;
 
@@ -484,11 +494,13 @@ BEGIN
     IF a.node IS NULL THEN
         SELECT f.* INTO a.refusal, a.refusal_passes, a.refusal_detail, a.refusal_hint
         FROM @extschema@.snowflake_nodes_refuse(at, ask, r, own) AS f;
-        UPDATE @extschema@.snowflake_node_lease AS o
-        SET warning = @extschema@.snowflake_nodes_stranger(at, ask, 'is configured with this '
-                          'server''s node number, and asks for it'),
-            warned_at = at
-        WHERE o.node = ask.number AND o.token <> ask.token AND o.expires_at >= at;
+        INSERT INTO @extschema@.snowflake_node_warning (node, warning, warned_at)
+        SELECT o.node, @extschema@.snowflake_nodes_stranger(at, ask, 'is configured with this '
+                           'server''s node number, and asks for it'), at
+        FROM @extschema@.snowflake_node_lease AS o
+        WHERE o.node = ask.number AND o.token <> ask.token AND o.expires_at >= at
+        ON CONFLICT ON CONSTRAINT snowflake_node_warning_pkey DO UPDATE
+            SET (warning, warned_at) = (excluded.warning, excluded.warned_at);
     END IF;
     IF ask.wants_peers THEN
         SELECT p.* INTO a.peers, a.peers_offset, a.free
@@ -515,7 +527,7 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --                 get here; null or not above 0: it has run out; lease_ttl for one
 --                 that was registered
 --   instance      tells the server from a copy of it; '' for unknown
---   lease_ttl     the lease that it wants
+--   lease_ttl     the lease that it wants, from 10 s to 24 h
 --   mark          the time, in microseconds since 1970-01-01 UTC, that the
 --                 server wants to issue IDs below: later by lease_ttl than its
 --                 clock and its latest ID, and not before what it was granted
@@ -537,7 +549,7 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --                 and 10 s from now, if no more was granted before.  Nothing to a
 --                 server that has registered its number
 --   lease_ttl     the lease that it has: what it wants, or the longest one here
---   registry_clock  when the request arrived
+--   registry_clock  the time here
 --   peers, peers_offset  servers that have renewed lately beside this one, and the
 --                 median of their clock_offset: one clock that is far off
 --                 would take the mean with it
@@ -556,11 +568,13 @@ CREATE FUNCTION snowflake_lease_node(
 RETURNS snowflake_node_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- planning would cost more than all else
-SET plan_cache_mode = force_generic_plan AS $$
+SET plan_cache_mode = force_generic_plan SET timezone = 'UTC' AS $$
+DECLARE
+    here text := @extschema@.snowflake_registry_here();
 BEGIN
     PERFORM @extschema@.snowflake_registry_durable();
     RETURN @extschema@.snowflake_nodes_serve(
-        statement_timestamp(), @extschema@.snowflake_registry_here(), pg_postmaster_start_time(),
+        clock_timestamp(), here, pg_postmaster_start_time(),
         ROW(protocol, token, number, held, held_token, remaining, instance, max_node, lease_ttl,
             mark, clock, clock_offset, layout, host, port, system_identifier, seen, renewals,
             wants_peers)::@extschema@.snowflake_node_request);
@@ -608,7 +622,7 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.snowflake_registry_durable();
-    RETURN @extschema@.snowflake_nodes_release(statement_timestamp(), node, issued_until);
+    RETURN @extschema@.snowflake_nodes_release(clock_timestamp(), node, issued_until);
 END $$;
 COMMENT ON FUNCTION snowflake_release_node(integer, timestamptz) IS
 'end the lease or registration of a node number; false if no server holds it';

@@ -21,10 +21,12 @@
 --            and segments that may have been given out have run out
 --
 -- The functions that are called from outside are SECURITY DEFINER, so that a role
--- which may call them needs no rights to the tables, and they alone look at a clock:
--- "now" is statement_timestamp(), when the request arrived, never before it was
--- sent.  The others take the time ("at"), the place ("here") and when the server
--- was started as arguments, so that tests can be at any time and in any place.
+-- which may call them needs no rights to the tables, and they alone look at a clock,
+-- once, when they know the place.  So "now" is neither before the request was sent nor
+-- before a promotion, as the start of a statement or transaction can be.  They set the
+-- time zone, by which a longest lease of '1 day' is added.  The others take the time
+-- ("at"), the place ("here") and when the server was started as arguments, so that tests
+-- can be at any time and in any place.
 --
 -- In all functions search_path is pg_catalog, whatever the caller has, and what is
 -- of this extension has the schema with it.  So it cannot be moved.
@@ -83,12 +85,22 @@ CREATE TABLE snowflake_node_lease (
     -- of the registry, as of the last renewal: tells what was renewed since it
     -- was started, also when its clock was set back
     started_at timestamptz NOT NULL,
-    -- what its holder is to know of another server
+    -- what its holder is to know of a copy of itself
     warning text,
     warned_at timestamptz
 ) WITH (fillfactor = 50);       -- renewals are HOT updates
 COMMENT ON TABLE snowflake_node_lease IS
 'one row for each node number ever given out; use the view snowflake_nodes';
+
+-- Of servers that ask for the number of another one, which would have to wait for the
+-- end of their transactions if this was in its lease.  Not dumped: it counts for a minute.
+CREATE TABLE snowflake_node_warning (
+    node integer PRIMARY KEY,
+    warning text NOT NULL,
+    warned_at timestamptz NOT NULL
+);
+COMMENT ON TABLE snowflake_node_warning IS
+'which server last asked for the node number of another one';
 
 CREATE TABLE snowflake_segment_server (
     -- made at random by each start of a server
@@ -188,6 +200,14 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION snowflake_registry_longest(timestamptz, interval, boolean) IS
 'the longest of the given lease and of those that may still run';
+
+-- Intervals are compared with months of 30 days of 24 hours, but added by the calendar:
+-- one with such parts can be short, and end years later or before.
+CREATE FUNCTION snowflake_registry_exact(span interval)
+RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN pg_catalog.date_trunc('month', span) = interval '0' AND extract(day FROM span) = 0.0;
+COMMENT ON FUNCTION snowflake_registry_exact(interval) IS
+'whether an interval has no years, months and days';
 
 CREATE FUNCTION snowflake_registry_awaited(r snowflake_registry_place, except_of uuid)
 RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -387,11 +407,13 @@ COMMENT ON FUNCTION snowflake_registry_durable() IS
 
 CREATE FUNCTION snowflake_open_registry(always boolean DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
+SET timezone = 'UTC' AS $$
+DECLARE
+    here text := @extschema@.snowflake_registry_here();
 BEGIN
     PERFORM @extschema@.snowflake_registry_durable();
-    RETURN @extschema@.snowflake_registry_open(statement_timestamp(),
-        @extschema@.snowflake_registry_here(), pg_postmaster_start_time(), always);
+    RETURN @extschema@.snowflake_registry_open(clock_timestamp(), here,
+        pg_postmaster_start_time(), always);
 END $$;
 COMMENT ON FUNCTION snowflake_open_registry(boolean) IS
 'open the registry after a promotion or restart that lost nothing; false if it was open';

@@ -40,16 +40,25 @@ CREATE FUNCTION snowflake_segments_valid(
     ask snowflake_segment_request, own snowflake_segment_server)
 RETURNS boolean LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN coalesce(cardinality(ask.tags) = cardinality(ask.incarnations)
-        AND cardinality(ask.tags) = cardinality(ask.seen)
-        AND cardinality(ask.tags) = cardinality(ask.lengths)
-        -- neither null nor twice
-        AND cardinality(ask.tags) = (SELECT count(DISTINCT t.tag) FROM unnest(ask.tags) AS t (tag))
+    RETURN coalesce(num_nulls(ask.tags, ask.incarnations, ask.seen, ask.lengths) = 0
+        -- counted from 1, and as many of each; a server has no more tags
+        AND CASE cardinality(ask.tags) WHEN 0 THEN '' ELSE format('[1:%s]',
+                                                               cardinality(ask.tags)) END
+            = ALL (ARRAY[coalesce(array_dims(ask.tags), ''),
+                         coalesce(array_dims(ask.incarnations), ''),
+                         coalesce(array_dims(ask.seen), ''),
+                         coalesce(array_dims(ask.lengths), '')])
+        AND cardinality(ask.tags) <= 10000
+        -- neither null nor too long nor twice
+        AND cardinality(ask.tags) = (SELECT count(DISTINCT t.tag) FROM unnest(ask.tags) AS t (tag)
+                                     WHERE octet_length(t.tag) <= 255)
+        AND coalesce(octet_length(ask.place), 0) <= 255
         AND 0 <= ALL (ask.seen)
         AND coalesce(ask.reports, 0) >= 0
         AND coalesce(ask.reports, 0) - 1000000000 <= coalesce(own.reports, 0)
         AND (ask.hold BETWEEN interval '10 s' AND interval '1000 years'
-             OR ask.hold = interval '0'), false);
+             OR ask.hold = interval '0')
+        AND @extschema@.snowflake_registry_exact(ask.hold), false);
 END $$;
 COMMENT ON FUNCTION snowflake_segments_valid(snowflake_segment_request, snowflake_segment_server) IS
 'whether the arguments of snowflake_take_segments() are in their bounds';
@@ -302,12 +311,14 @@ CREATE FUNCTION snowflake_take_segments(
 RETURNS SETOF snowflake_segment_answer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 -- planning would cost more than all else
-SET plan_cache_mode = force_generic_plan AS $$
+SET plan_cache_mode = force_generic_plan SET timezone = 'UTC' AS $$
+DECLARE
+    here text := @extschema@.snowflake_registry_here();
 BEGIN
     PERFORM @extschema@.snowflake_registry_durable();
     RETURN QUERY
     SELECT a.* FROM @extschema@.snowflake_segments_serve(
-        statement_timestamp(), @extschema@.snowflake_registry_here(), pg_postmaster_start_time(),
+        clock_timestamp(), here, pg_postmaster_start_time(),
         ROW(protocol, tags, incarnations, seen, lengths, hold, reporter, reports,
             place)::@extschema@.snowflake_segment_request) AS a;
 END $$;

@@ -456,6 +456,12 @@ SELECT told(ask(2, 100000002, number => 2));
 SELECT a.refusal_detail, a.refusal_hint FROM ask(2, 100000002, number => 2) AS a \gx
 SELECT no_address(warning) AS warning FROM ask(1, 100000061.999999, number => 2, machine => 5);
 SELECT no_address(warning) AS warning FROM ask(1, 100000062.000001, number => 2, machine => 5);
+-- nor after the clock was set back, or of who asked for the number before it was its own
+BEGIN;
+SELECT warning FROM ask(1, 99999900, number => 2, machine => 5);
+UPDATE snowflake_node_lease SET claimed_at = t(100000003);
+SELECT warning FROM ask(1, 100000004, number => 2, machine => 5);
+ROLLBACK;
 SELECT told(ask(2, 100000063, number => 2, held => 2, remaining => 60));
 SELECT told(ask(3, 100000063, held => 2, remaining => 60));
 SELECT told(ask(4, 100000063)), told(ask(5, 100000063)), told(ask(6, 100000063));

@@ -239,7 +239,7 @@ SELECT * FROM ask('order');
 -- for the longest that any server says, which is no longer than the longest lease
 SELECT closed FROM ask('order', 0, hold => '1 hour');
 SELECT hold FROM snowflake_segment_server;
-SELECT hold FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{0}', '1000 years');
+SELECT hold FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{0}', '8640000 hours');
 BEGIN;
 SELECT * FROM ask('order', 0, hold => '1 hour');
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
@@ -271,6 +271,28 @@ SELECT closed_until - now() BETWEEN '119 min' AND '121 min' AS by_caller FROM sn
 UPDATE snowflake_registry_place SET place = 'another', closed_until = now() + '3 hours';
 SELECT * FROM ask('order');
 SELECT closed_until - now() BETWEEN '179 min' AND '181 min' AS no_less FROM snowflake_registry_place;
+-- a day is a day, whatever time zone the server has
+BEGIN;
+DELETE FROM snowflake_segment_server;
+UPDATE snowflake_registry_place SET place = 'another', closed_until = '-infinity';
+-- one with summer time from the next hour on, by half a day
+SELECT set_config('timezone', format('AAA0BBB-12,%s/%s:00:00,%s', extract(doy FROM t) - 1, extract(hour FROM t) + 1, (extract(doy FROM t)::integer + 180) % 365), true) <> '' AS set
+FROM (SELECT clock_timestamp() AT TIME ZONE 'UTC') AS c (t);
+SELECT clock_timestamp() + '1 day' < clock_timestamp() + '23 hours' AS short;
+SELECT closed FROM ask('order');
+SELECT closed_until BETWEEN clock_timestamp() + '23 hours' AND clock_timestamp() + '24 hours' AS until FROM snowflake_registry_place;
+ROLLBACK;
+-- at the time of the request, however long ago its transaction began
+BEGIN;
+DO $$
+DECLARE
+    began timestamptz := clock_timestamp();
+BEGIN
+    UPDATE snowflake_registry_place SET place = 'another', closed_until = '-infinity';
+    PERFORM ask('order', hold => '24 hours');
+    RAISE NOTICE '%', (SELECT closed_until >= began + interval '24 hours' FROM snowflake_registry_place);
+END $$;
+ROLLBACK;
 -- where nothing was lost
 SELECT snowflake_open_registry(), snowflake_open_registry();
 SELECT * FROM ask('order');
@@ -332,8 +354,30 @@ EXECUTE bad('{order}', '{NULL}', '{NULL}', '{1}', '1 min');
 EXECUTE bad('{order}', '{NULL}', '{-1}', '{1}', '1 min');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '-1 us');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '9.999999 s');
-EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1000 years 1 us');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '8640000:00:00.000001');
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '170000000 years');
+-- as long as an hour, and over years ago, or years ahead; by the calendar; no time
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '-1000 mon 30000 days 1 hour');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1000 mon -30000 days 1 hour');
+EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '1 day');
+EXECUTE bad('{}', '{}', '{}', '{}', '3507001 mon -105210030 days 1 hour');
+-- counted from another number than 1, or in two dimensions
+EXECUTE bad('[0:0]={order}', '{NULL}', '{0}', '{1}', '1 min');
+EXECUTE bad('{order}', '[2:2]={NULL}', '{0}', '{1}', '1 min');
+EXECUTE bad('{order,new}', '{NULL,NULL}', '[0:1]={0,9223372036854775807}', '{1,0}', '1 min');
+EXECUTE bad('{order,new}', '{NULL,NULL}', '{0,0}', '[-1:0]={1,0}', '1 min');
+EXECUTE bad('{{order,new}}', '{{NULL,NULL}}', '{{0,0}}', '{{1,0}}', '1 min');
+EXECUTE bad('{order}', '{}', '{0}', '{1}', '1 min');
+EXECUTE bad('{}', '{}', '{}', '{1}', '1 min');
+SELECT count(*) FROM snowflake_segment_tag AS s, snowflake_take_segments(1, ARRAY[s.tag, 'nothing'], ARRAY[s.incarnation, NULL], '[0:1]={0,9223372036854775807}', '{1,0}', '1 min')
+WHERE s.tag = 'order';
+-- more than any server has, and longer
+PREPARE many(integer) AS
+SELECT count(*) FROM (SELECT array_agg('tag ' || i) AS tags FROM generate_series(1, $1) AS i) AS a,
+    snowflake_take_segments(1, tags, array_fill(NULL::uuid, ARRAY[$1]), array_fill(0::bigint, ARRAY[$1]), array_fill(0::bigint, ARRAY[$1]), '1 min');
+EXECUTE many(10001);
+EXECUTE bad(ARRAY[repeat('a', 256)], '{NULL}', '{0}', '{1}', '1 min');
+SELECT count(*) FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min', NULL, NULL, repeat('p', 256));
 SELECT place FROM snowflake_registry_place;
 SELECT max_id FROM snowflake_segments WHERE tag = 'order';
 -- more than any loss can explain
@@ -344,8 +388,9 @@ SELECT snowflake_open_registry();
 SELECT count(*) FROM snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min', repeat('2', 32)::uuid, 1000000001, (SELECT place || '/0' FROM snowflake_registry_place));
 SELECT state FROM snowflake_registry;
 -- what is just good
+EXECUTE many(10000);
 EXECUTE bad('{order}', '{NULL}', '{0}', '{1}', '10 s');
-EXECUTE bad('{order}', '{NULL}', '{9223372036854775807}', '{1}', '1000 years');
+EXECUTE bad('{order}', '{NULL}', '{9223372036854775807}', '{1}', '8640000 hours');
 SELECT t.max_id - s.max_id AS raised FROM snowflake_segment_tag AS s, snowflake_take_segments(1, ARRAY[s.tag], ARRAY[s.incarnation], ARRAY[s.max_id + 1000000000000], '{0}', '1 min') AS t
 WHERE s.tag = 'order';
 SELECT state, until - now() BETWEEN '0' AND '1 hour' AS until FROM snowflake_registry;
@@ -440,7 +485,7 @@ GRANT USAGE, CREATE ON SCHEMA hostile TO regress_snowflake_server;
 SET ROLE regress_snowflake_server;
 CREATE TABLE hostile.snowflake_segment_tag (LIKE pg_class);
 CREATE TABLE hostile.snowflake_registry_place (place text);
-CREATE FUNCTION hostile.statement_timestamp() RETURNS timestamptz RETURN '2000-01-01 00:00:00+00'::timestamptz;
+CREATE FUNCTION hostile.clock_timestamp() RETURNS timestamptz RETURN '2000-01-01 00:00:00+00'::timestamptz;
 CREATE FUNCTION hostile.gt(bigint, bigint) RETURNS boolean RETURN false;
 CREATE OPERATOR hostile.> (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = hostile.gt);
 SET search_path = hostile, pg_catalog;

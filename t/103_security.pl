@@ -146,6 +146,7 @@ my %served = (
 	'snowflake_registry_site()' => [],
 	'snowflake_registry_here()' => [],
 	'snowflake_registry_durable()' => [],
+	'snowflake_registry_exact(interval)' => [ '1 min' ],
 	'snowflake_registry_admit(integer,interval)' => [ 1, '1 min' ],
 	'snowflake_registry_longest(timestamp with time zone,interval,boolean)' => [ '2024-05-01 10:00+00', '1 min', 'true' ],
 	'snowflake_registry_awaited(snowflake_registry_place,uuid)' => [ $here, 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa' ],
@@ -415,6 +416,7 @@ snowflake_home|mark|S|
 snowflake_home|recorded|r|
 snowflake_registry|snowflake_node_counts|v|pg_monitor SELECT
 snowflake_registry|snowflake_node_lease|r|
+snowflake_registry|snowflake_node_warning|r|
 snowflake_registry|snowflake_nodes|v|pg_monitor SELECT
 snowflake_registry|snowflake_registry|v|pg_monitor SELECT
 snowflake_registry|snowflake_registry_place|r|
@@ -759,7 +761,7 @@ CONF
 # Temporary tables of who calls what is SECURITY DEFINER come before all others
 # in its search path.
 is(error_of($node, 'registry', join(';', 'SET search_path = pg_temp, hostile, public',
-		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_registry_place snowflake_node_lease snowflake_segment_tag snowflake_segment_server snowflake_registry_told pg_database pg_extension)),
+		(map { "CREATE TEMP TABLE $_ ()" } qw(snowflake_registry_place snowflake_node_lease snowflake_node_warning snowflake_segment_tag snowflake_segment_server snowflake_registry_told pg_database pg_extension)),
 		map { statement($_, @{ $served{$_} }) } @served), extra_params => [ '-U', 'server' ])->{message},
 	'', 'called with temporary tables in the way');
 is(ran($node), '', 'called with temporary tables in the way: nothing ran');

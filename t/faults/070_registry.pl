@@ -36,18 +36,18 @@ sub new_registry
 # The token that the tests know a server by.
 sub token { return sprintf '00000000-0000-0000-0000-%012d', $_[0]; }
 
-# How server number $server asks.  In %opts: held, remaining (seconds), max_node,
-# ttl, clock (so many seconds from the real time), token (an expression).
+# How server number $server asks.  In %opts: number, held, remaining (seconds),
+# max_node, ttl, clock (so many seconds from the real time), token (an expression).
 sub request
 {
 	my ($server, %opts) = @_;
 	my $ttl = $opts{ttl} // 600;
 	my $clock = time() + ($opts{clock} // 0);
 
-	return sprintf 'snowflake_lease_node(protocol => 1, token => %s, number => NULL, held => %s, held_token => NULL, remaining => %s,'
+	return sprintf 'snowflake_lease_node(protocol => 1, token => %s, number => %s, held => %s, held_token => NULL, remaining => %s,'
 	  . q{ instance => '', max_node => %d, lease_ttl => '%d s', mark => %.0f, clock => to_timestamp(%.6f),}
 	  . q{ clock_offset => NULL, layout => 'L', host => 'server%d', port => 5432, system_identifier => 1)},
-	  $opts{token} // "'" . token($server) . "'", $opts{held} // 'NULL',
+	  $opts{token} // "'" . token($server) . "'", $opts{number} // 'NULL', $opts{held} // 'NULL',
 	  defined $opts{remaining} ? "'$opts{remaining} s'" : 'NULL',
 	  $opts{max_node} // 1023, $ttl, ($clock + $ttl) * 1e6, $clock, $server;
 }
@@ -189,6 +189,27 @@ foreach my $protocol (qw(simple extended prepared))
 	is( $registry->safe_psql('postgres', "SELECT node, refusal FROM claims WHERE token = '" . token(10 + $n) . "'"),
 		($n + 1) . '|', "$protocol: and sees that the number is taken");
 	$n += 2;
+}
+
+#
+# Nobody can make the holder of a number wait, by asking for it in a transaction
+# that stays open: not by a lease, not by a registration
+#
+forget_all($registry);
+is(ask($registry, 1), '0', 'a lease');
+is(ask($registry, 2, number => 1, max_node => 1), '1', 'a registration');
+foreach my $holder ([ 1, held => 0 ], [ 2, number => 1 ])
+{
+	my ($server, @held) = @{$holder};
+	my $node = $server - 1;
+
+	$one->query_safe('BEGIN');
+	is($one->query_safe(ask_sql($number, 9, %{$_}, max_node => 1)), $_->{refused}, "held by server $server: $_->{refused}")
+	  foreach { number => $node, refused => "node number $node is " . ($node ? 'registered' : 'leased') . ' by another server' },
+	  { refused => 'all 2 node numbers are taken' };
+	is($registry->safe_psql('postgres', "SET lock_timeout = '1s'; " . ask_sql($number, $server, @held)), $node, 'it does not wait');
+	$one->query_safe('COMMIT');
+	like($registry->safe_psql('postgres', ask_sql('warning', $server, @held)), qr/^The server server9:5432/, 'but hears of it');
 }
 
 # Start a request that waits for what the session $one does, and let that end.
@@ -451,6 +472,25 @@ is(ask($standby, 20, clock => 0), '4', 'then numbers are given again');
 my $floor = $standby->safe_psql('postgres', ask_sql('floor', 20, held => 4));
 cmp_ok($floor, '>=', ($first_at + 610) * 1e6, 'from where no lost lease can have been used');
 $standby->stop;
+
+#
+# Ahead of a promotion, a stranger has begun what asks first after it: it does so
+# at the time of the request, and the registry closes from then on
+#
+my $primary = new_registry('primary', undef, allows_streaming => 1);
+$primary->backup('asked');
+my $asked = PostgreSQL::Test::Cluster->new('asked');
+$asked->init_from_backup($primary, 'asked', has_streaming => 1);
+start_node($asked);
+my $stranger = start_sql($asked, 'DO $$ BEGIN WHILE pg_is_in_recovery() LOOP PERFORM pg_sleep(0.01); COMMIT; END LOOP; PERFORM '
+	  . ask_sql('node', 1) =~ s/^SELECT//r . '; END $$');
+$asked->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'DO %'));
+my $begins = $asked->safe_psql('postgres', 'SELECT clock_timestamp()');
+$asked->promote;
+finish_sql($stranger);
+is($asked->safe_psql('postgres', "SELECT closed_until >= timestamptz '$begins' + interval '1 hour' FROM snowflake_registry_place"), 't', 'asked in a statement of before the promotion: closed from the promotion on');
+like(ask($asked, 2), $closed, 'to others as well');
+$_->stop foreach $asked, $primary;
 
 #
 # Dump and restore

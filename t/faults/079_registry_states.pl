@@ -122,6 +122,7 @@ query(<<'SQL');
 CREATE EXTENSION snowflake_registry;
 CREATE FUNCTION t(bigint) RETURNS timestamptz RETURN timestamptz 'epoch' + $1 * interval '1 us';
 CREATE FUNCTION span(bigint) RETURNS interval RETURN $1 * interval '1 us';
+CREATE FUNCTION span(text) RETURNS interval RETURN CASE WHEN $1 ~ '^\d+$' THEN span($1::bigint) ELSE $1::interval END;
 CREATE FUNCTION us(interval) RETURNS bigint RETURN (extract(epoch FROM $1) * 1000000)::bigint;
 CREATE FUNCTION us(timestamptz) RETURNS bigint
 RETURN CASE $1 WHEN '-infinity' THEN 0 WHEN 'infinity' THEN 9000000000000000000
@@ -131,14 +132,14 @@ INSERT INTO snowflake_segment_tag (tag, incarnation, max_id, step, delta, remain
 VALUES ('a', 'aaaaaaaa-0000-0000-0000-000000000000', 0, 10, 1, 0, '2029-01-01'),
        ('b', 'bbbbbbbb-0000-0000-0000-000000000000', 0, 1000, 1, 0, '2029-01-01');
 
-PREPARE node (bigint, text, bigint, uuid, integer, integer, uuid, bigint, text, integer, bigint, bigint, bigint,
+PREPARE node (bigint, text, bigint, uuid, integer, integer, uuid, bigint, text, integer, text, bigint, bigint,
               bigint, text, bigint, bigint, boolean) AS
 SELECT a.node, a.floor, a.granted, us(a.lease_ttl), us(a.registry_clock), a.peers, us(a.peers_offset), a.timeline,
        a.changes, a.renewals, concat_ws(': ', a.refusal, a.refusal_detail)
 FROM snowflake_nodes_serve(t($1), $2, t($3),
          ROW(1, $4, $5, $6, $7, span($8), $9, $10, span($11), $12, t($13), span($14), $15, 'host', 5432, 1,
              $16, $17, $18)::snowflake_node_request) AS a;
-PREPARE segments (bigint, text, bigint, text[], uuid[], bigint[], bigint[], bigint, uuid, bigint, text) AS
+PREPARE segments (bigint, text, bigint, text[], uuid[], bigint[], bigint[], text, uuid, bigint, text) AS
 SELECT a.asked, a.incarnation, a.first, a.last, a.max_id, us(a.closed_until), us(a.hold), a.place, a.reports
 FROM snowflake_segments_serve(t($1), $2, t($3),
          ROW(1, $4, $5, $6, $7, span($8), $9, $10, $11)::snowflake_segment_request) AS a;
@@ -408,8 +409,8 @@ sub serve_number
 	my ($ask, $is_committed) = @_;
 	my $before = state();
 	my ($answer) = map { named($_, @node_columns) } request(
-		execute('node', where(), @$ask{qw(token number held held_token remaining instance max_node lease_ttl mark clock
-			clock_offset layout seen renewals wants_peers)}), $is_committed);
+		execute('node', where(), @$ask{qw(token number held held_token remaining instance max_node)}, $ask->{interval} // $ask->{lease_ttl},
+			@$ask{qw(mark clock clock_offset layout seen renewals wants_peers)}), $is_committed);
 
 	trace($ask->{server}, "asks for a number, holding", $ask->{held}, 'for', $ask->{remaining} / SECOND, 'seen', @$ask{qw(seen renewals)},
 		'at', seconds(clock()), ('(not committed)') x !$is_committed, 'and is told', $answer->{node},
@@ -506,7 +507,7 @@ sub serve_segments
 	my ($ask, $is_committed) = @_;
 	my $before = state();
 	my @arrays = map { '{' . join(',', map { $_ // 'NULL' } @{$_}) . '}' } @$ask{qw(tags incarnations seen lengths)};
-	my @rows = map { named($_, @segment_columns) } request(execute('segments', where(), @arrays, @$ask{qw(hold reporter reports place)}), $is_committed);
+	my @rows = map { named($_, @segment_columns) } request(execute('segments', where(), @arrays, $ask->{interval} // $ask->{hold}, @$ask{qw(reporter reports place)}), $is_committed);
 
 	trace($ask->{server}, "asks for segments of @{ $ask->{tags} }, seen @{ $ask->{seen} } and", $ask->{reports}, 'at', seconds(clock()),
 		('(not committed)') x !$is_committed, 'and is told', map { my $row = $_; join '/', map { $_ // '-' } @$row{qw(tag first last max_id place reports)} } @rows);
@@ -778,6 +779,32 @@ is_sound('the stranger was there before', sub {
 	attack('segments', @moment);
 	ask($other, 'answered');
 });
+
+# Intervals that are as long as an hour, and over long ago, or in years; the last one
+# ends beyond all times.
+foreach my $interval ('-1000 mon 30000 days 1 hour', '1000 mon -30000 days 1 hour', '3507001 mon -105210030 days 1 hour')
+{
+	my @number = (number => undef, held => undef, remaining => 0, max_node => 3, layout => 'layout', mark => 0, lease_ttl => HOUR, clock => START,
+		clock_offset => undef, seen => undef, renewals => undef, interval => $interval);
+
+	foreach my $attack ([ 'number', @number ], [ 'segments', @moment, interval => $interval ])
+	{
+		is_sound("a stranger asks first, $attack->[0] for $interval", sub {
+			my ($s, $other) = map { new_server() } 1, 2;
+
+			ask($s, 'answered', @{$_}) foreach [], ['a'];
+			lose('promotion', $w{states}[0]);
+			attack(@{$attack});
+			ask($other, 'answered', @{$_}) foreach [], ['a'];
+		});
+	}
+	is_sound("a stranger has seen more, for $interval", sub {
+		ask(new_server(), 'answered');
+		attack('number', @number, $_ => 1000) foreach qw(max_node seen);
+		ask(new_server(), 'answered');
+		check_end();
+	});
+}
 
 is_sound('a holder reports to a member whose clock is an hour behind', sub {
 	my ($first, $s, $other) = map { new_server(offset => $_) } HOUR, HOUR, 0;
