@@ -123,7 +123,7 @@ sub begin_draws
 			delay => 2,
 			by_statement => 1,
 			sql => "SELECT snowflake_backfill(timestamptz '2021-01-01+00'"
-			  . " + ($round - (random() < 0.5)::int) * interval '1 day' + random() * interval '3 s')")
+			  . " + ($round - (random() < 0.5)::int) * interval '1 day' + random() * interval '30 s')")
 	];
 	return;
 }
