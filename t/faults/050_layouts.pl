@@ -5,7 +5,7 @@
 use strict;
 use warnings FATAL => 'all';
 
-use List::Util qw(max min);
+use List::Util qw(max min sum0);
 use POSIX qw(strftime);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -259,8 +259,13 @@ SQL
 	my $share = $count / ($in_a_unit * ($last - $first + 1));
 	note sprintf "%s: %d IDs, %.0f a second, %d worker numbers, %.1f%% of what the layout has",
 	  $name, $count, $count / ($end - $begin), scalar(keys %worker), 100 * $share;
-	is(max(values %in_unit), $in_a_unit, "$name: a time unit is used to its end")
-	  if $layout->{slow};
+	return if !$layout->{slow};
+
+	# somewhere: a session may have the processor for moments only
+	my $row = min(16, $last - $first + 1);
+	is(max(values %in_unit), $in_a_unit, "$name: a time unit is used to its end");
+	cmp_ok(max(map { my $unit = $_; sum0(map { $in_unit{ $unit + $_ } // 0 } 0 .. $row - 1) } keys %in_unit),
+		'>=', 0.5 * $row * $in_a_unit, "$name: at least half of $row in a row are used");
 	return;
 }
 
