@@ -20,20 +20,33 @@
 
 #include "utf8.h"
 
-void
-utf8_copy(char *to, Size size, const char *utf8)
-{
-	int			length = pg_encoding_mbcliplen(PG_UTF8, utf8, (int) strlen(utf8),
-											   (int) size - 1);
-
-	memcpy(to, utf8, length);
-	to[length] = '\0';
-}
-
 /*
  * A character that the other encoding does not have makes all that is not
  * ASCII question marks: a message or a view is not to fail for it.
  */
+static void
+make_ascii(char *text)
+{
+	for (; *text != '\0'; text++)
+	{
+		if (IS_HIGHBIT_SET(*text))
+			*text = '?';
+	}
+}
+
+void
+utf8_copy(char *to, Size size, const char *utf8)
+{
+	int			length = (int) strlen(utf8);
+
+	/* the last character may be cut off in its midst */
+	length = Min(length, pg_encoding_mbcliplen(PG_UTF8, utf8, length, (int) size - 1));
+	memcpy(to, utf8, length);
+	to[length] = '\0';
+	if (!pg_verify_mbstr(PG_UTF8, to, length, true))
+		make_ascii(to);
+}
+
 static const char *
 convert(const char *text, int from, int to)
 {
@@ -49,11 +62,7 @@ convert(const char *text, int from, int to)
 		return (char *) result;
 
 	strcpy((char *) result, text);
-	for (int i = 0; i < length; i++)
-	{
-		if (IS_HIGHBIT_SET(result[i]))
-			result[i] = '?';
-	}
+	make_ascii((char *) result);
 	return (char *) result;
 }
 

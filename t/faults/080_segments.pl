@@ -686,6 +686,16 @@ CONF
 	error_of($node, "SET client_encoding = UTF8; SET snowflake.max_wait = '200ms'; SELECT snowflake_segment_nextval('$zhong$_')") foreach 1 .. 4;
 	$node->safe_psql('postgres', "SELECT snowflake_segment_create('fourth')");
 	ok(wait_for(sub { try_sql($node, "SELECT snowflake_segment_nextval('fourth')") }), 'such tags do not use up what there is for others');
+
+	# its messages are not in UTF-8
+	$node->safe_psql('home', <<SQL);
+SET client_encoding = UTF8;
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refus$e'' USING HINT = ''none: $e''; END';
+CREATE TRIGGER refuse BEFORE UPDATE ON snowflake_registry.snowflake_segment_tag FOR EACH ROW EXECUTE FUNCTION refuse();
+ALTER TABLE snowflake_registry.snowflake_segment_tag ENABLE ALWAYS TRIGGER refuse;
+SQL
+	$error = error_of($node, "SET client_encoding = UTF8; SELECT snowflake_segment_alter('plain', step => 5)");
+	is("$error->{message}, $error->{hint}", 'could not alter segment tag "plain": refus?, none: ?', 'a message of the home database');
 	$node->stop;
 };
 

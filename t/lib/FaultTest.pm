@@ -11,7 +11,7 @@ use Cwd qw(abs_path);
 use Exporter 'import';
 use File::Basename qw(dirname);
 use IPC::Run;
-use List::Util qw(sum0);
+use List::Util qw(max sum0);
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
@@ -237,12 +237,16 @@ sub wait_for
 
 	while (1)
 	{
+		my $asked = clock_gettime(CLOCK_MONOTONIC);
 		my $result = $function->();
+		my $now = clock_gettime(CLOCK_MONOTONIC);
+
 		return $result if $result;
 		return 0
-		  if clock_gettime(CLOCK_MONOTONIC) - $begin >
-		  $PostgreSQL::Test::Utils::timeout_default;
-		usleep(10_000);
+		  if $now - $begin > $PostgreSQL::Test::Utils::timeout_default;
+
+		# half of the processor is for what it waits for
+		usleep(1_000_000 * max(0.01, $now - $asked));
 	}
 }
 
