@@ -44,6 +44,7 @@
 
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
@@ -54,6 +55,7 @@
 #include "postmaster/bgworker.h"
 #include "replication/logicalworker.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -207,6 +209,18 @@ bool
 home_exists(void)
 {
 	return OidIsValid(get_extension_oid(HOME_EXTENSION, true));
+}
+
+void
+home_create(void)
+{
+	if (home_exists())
+		return;
+
+	/* for one worker at a time; nobody else asks for this lock */
+	LockDatabaseObject(ExtensionRelationId, InvalidOid, 0, ExclusiveLock);
+	if (!home_exists())
+		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
 }
 
 static uint64

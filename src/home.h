@@ -27,8 +27,9 @@ extern void home_begin(const char *activity);
 extern void home_commit(void);
 extern void home_abort(void);
 
-/* Is the extension there? */
+/* Is the extension there?  Create it, if not. */
 extern bool home_exists(void);
+extern void home_create(void);
 
 /*
  * Run a statement, as a format: for numbers, and texts that are quoted.

@@ -326,8 +326,7 @@ write_row(const Grant *grant)
 	row[n++] = psprintf(INT64_FORMAT, seen.renewals);
 	Assert(n == lengthof(row));
 
-	if (!home_exists())
-		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
+	home_create();
 	if (home_run_texts("INSERT INTO " TABLE " (" COLUMNS ")"
 					   " VALUES ($1::integer, $2::bigint, $3::bigint, $4::bigint, $5::uuid, $6,"
 					   "  $7::bigint, $8::bigint, $9, $10::bigint, $11::bigint)"

@@ -101,8 +101,7 @@ read_mark(bool *written)
 static void
 set_up_home(void)
 {
-	if (!home_exists())
-		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
+	home_create();
 	record_write();
 	ereport(LOG,
 			(errmsg("snowflake keeps its durable mark in database \"%s\" from now on",

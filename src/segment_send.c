@@ -201,8 +201,7 @@ serve_at_home(void)
 	if (schema != NULL)
 	{
 		/* by which the functions tell a home database from a registry */
-		if (!home_exists())
-			home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
+		home_create();
 		home_guard_extension(REGISTRY_EXTENSION, schema);
 		nrows = run_at_home(&sent, schema);
 		MemoryContextSwitchTo(caller);

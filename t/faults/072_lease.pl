@@ -377,7 +377,8 @@ sub test_away
 		my $ids;
 
 		is(drawn_before($server->{node}, $server->{draw}), $server->{count}, "$name: nothing is issued");
-		is(sqlstates($server->{draw}), $server->{mode} ? '55P03' : '55000', "$name: but errors");
+		# (until the first answer that a setting is wrong, they wait in vain)
+		like(sqlstates($server->{draw}), $server->{mode} ? qr/^55P03$/ : qr/^55000(?: 55P03)?$/, "$name: but errors");
 		next if $name eq 'a clock set back';
 		$ids = [ map { @{$_} } values %{ ids_by_number($server->{draw}) } ];
 		my $last = max map { time_of_id($_) } @{$ids};

@@ -750,6 +750,24 @@ $tests{first} = sub {
 };
 
 #
+# Two workers find no home database at the same time
+#
+$tests{two} = sub {
+	my $node = snowflake_node('two', $conf . "snowflake.database = 'home'\n");
+
+	$node->safe_psql('postgres', 'CREATE DATABASE home');
+	my $session = session($node, 'home');
+	$session->query_safe('BEGIN; CREATE EXTENSION snowflake_home');
+	my @draws = map { start_sql($node, $_) } 'SELECT snowflake_nextval() > 0', "SELECT snowflake_segment_create('tag')";
+	ok($node->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = 'home' AND backend_type LIKE 'snowflake%' AND wait_event_type = 'Lock'"), 'both create the extension, and have to wait');
+	$session->query_safe('ROLLBACK');
+	is(join(' ', map { finish_sql($_) } @draws), 't   ', 'both do their work');
+	unlike(slurp_file($node->logfile), qr/duplicate key|already exists/, 'only one creates it');
+	$session->quit;
+	$node->stop;
+};
+
+#
 # A standby
 #
 $tests{standby} = sub {
