@@ -87,7 +87,8 @@ my $from = wal_position();
 my $began = time();
 my $issued = $session->query_safe(<<SQL);
 DO \$\$BEGIN
-	WHILE clock_timestamp() < now() + interval '$busy s' LOOP
+	FOR i IN 0 .. 1000000 LOOP
+		EXIT WHEN i > 10 AND clock_timestamp() > now() + interval '$busy s';
 		PERFORM snowflake_nextval() FROM generate_series(1, 100000);
 	END LOOP;
 END\$\$;

@@ -280,6 +280,8 @@ sub settle
 {
 	my ($cluster) = @_;
 	my $patience = time + 60;
+	# two base backups by turns, on a machine that is busy with others
+	local $PostgreSQL::Test::Utils::timeout_default = 5 * $PostgreSQL::Test::Utils::timeout_default;
 	my $wanted = $cluster->{is_synchronous} ? 'leader replica sync_standby' : 'leader replica replica';
 	my $roles = '';
 
