@@ -758,7 +758,7 @@ $tests{two} = sub {
 	$node->safe_psql('postgres', 'CREATE DATABASE home');
 	my $session = session($node, 'home');
 	$session->query_safe('BEGIN; CREATE EXTENSION snowflake_home');
-	# they wait for a lock for 2 s, and are asked again
+	# they give up after half a second, and are asked again
 	my @draws = map { start_draw($node, sessions => 1, delay => 10, sql => $_) } 'SELECT snowflake_nextval()', "SELECT count(snowflake_segment_create('tag'))";
 	$session->query_safe(<<'SQL');
 DO $$BEGIN
