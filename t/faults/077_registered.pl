@@ -306,8 +306,15 @@ sub test_away
 	# registered by is not lost with a crash.
 	my $late = new_server($registry, 'late', 21);
 	stops($late, 'a closed registry, never registered', 21, '55P03', qr/the registry gives out no node numbers until/);
+	my $locker = session($registry, 'postgres');
+
+	# its request has come, so that only the answer is held
+	$locker->query_safe('BEGIN; LOCK snowflake_registry_place');
+	$registry->poll_query_until('postgres', sprintf q(SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name LIKE 'snowflake lease %%:%d %%' AND wait_event_type = 'Lock'), port($late))
+	  or die 'it asks no more';
 	set_proxy($late->{proxy}, 'hold answers');
-	$registry->safe_psql('postgres', 'SELECT snowflake_open_registry()');
+	$locker->query_safe('SELECT snowflake_open_registry(); COMMIT');
+	$locker->quit;
 	ok(poll(sub { row($registry, 'state', 21) eq 'registered' }), 'an answer is lost: the registry has registered it');
 	is((take($late))[0], 0, 'an answer is lost: it draws nothing');
 	kill9_postmaster($late->{node}, all => 1);
