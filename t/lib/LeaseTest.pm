@@ -58,7 +58,8 @@ CONF
 
 # A running registry, in the database "postgres": a server that need not have
 # the library preloaded, and a role that may do nothing but lease a number, and
-# take segments and make tags.
+# take segments and make tags.  It has room for the sessions that servers leave
+# behind proxies that hold them: one in 6 seconds each, and for minutes.
 sub new_registry
 {
 	my ($name, $conf, %init) = @_;
@@ -68,7 +69,7 @@ sub new_registry
 	$registry->append_conf('postgresql.conf', <<CONF . ($conf // ''));
 fsync = off
 shared_buffers = 16MB
-max_connections = 40
+max_connections = 300
 CONF
 	$registry->start;
 	$registry->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
