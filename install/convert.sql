@@ -63,13 +63,23 @@ END $$;
 COMMENT ON FUNCTION snowflake_catalog.domains IS
 'a type and, if it is a domain, the types that it is based on';
 
--- of one that others have locked, at its last VACUUM or ANALYZE
+CREATE FUNCTION snowflake_catalog.is_locked(relation oid) RETURNS boolean
+AS 'MODULE_PATHNAME', 'snowflake_is_locked' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_catalog.is_locked IS
+'whether another session has locked a table so that this one would wait to read it';
+
+-- Of one that others have locked, at its last VACUUM or ANALYZE.  The timeout is for
+-- others that lock it, or its TOAST table, just now.
 CREATE FUNCTION snowflake_catalog.table_size(relation oid) RETURNS bigint
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1ms' AS $$
 BEGIN
-    RETURN pg_table_size(relation::regclass);
-EXCEPTION WHEN lock_not_available THEN
+    BEGIN
+        IF NOT snowflake_catalog.is_locked(relation) THEN
+            RETURN pg_table_size(relation::regclass);
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+    END;
     RETURN (SELECT c.relpages * current_setting('block_size')::bigint FROM pg_class c
         WHERE c.oid = relation);
 END $$;
@@ -81,7 +91,8 @@ CREATE FUNCTION snowflake_catalog.partition_key(relation oid) RETURNS text
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1ms' AS $$
 BEGIN
-    RETURN 'PARTITION BY ' || pg_get_partkeydef(relation);
+    RETURN CASE WHEN NOT snowflake_catalog.is_locked(relation)
+        THEN 'PARTITION BY ' || pg_get_partkeydef(relation) END;
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $$;

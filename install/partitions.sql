@@ -639,7 +639,7 @@ DECLARE
     reach numeric; starts timestamptz; ends timestamptz;    -- of what follows now without a gap
     n integer := 0;
 BEGIN
-    FOR t IN SELECT c.oid, format('%I.%I', c.relnamespace::regnamespace, c.relname) AS name
+    FOR t IN SELECT c.oid, format('%s.%I', c.relnamespace::regnamespace, c.relname) AS name
         FROM pg_partitioned_table k JOIN pg_class c ON c.oid = k.partrelid
         JOIN pg_opclass o ON o.oid = k.partclass[0]
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.partattrs[0]

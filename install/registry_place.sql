@@ -116,7 +116,8 @@ COMMENT ON TABLE snowflake_segment_server IS
 'starts of servers that have reported lately; they show whether the registry lost something';
 
 CREATE TABLE snowflake_segment_tag (
-    tag text PRIMARY KEY
+    -- "C" is the same on all systems that a standby may run on
+    tag text COLLATE "C" PRIMARY KEY
         CHECK (pg_catalog.octet_length(pg_catalog.convert_to(tag, 'UTF8')) BETWEEN 1 AND 63),
     incarnation uuid NOT NULL UNIQUE,
     max_id bigint NOT NULL CHECK (max_id >= 0),
@@ -383,7 +384,8 @@ CREATE FUNCTION snowflake_registry_open(
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r @extschema@.snowflake_registry_place :=
-        @extschema@.snowflake_registry_arrive(at, here, started, interval '10 s', NULL);
+        @extschema@.snowflake_registry_arrive(at, here, started, interval '10 s',
+            NULL::@extschema@.snowflake_registry_place);
 BEGIN
     UPDATE @extschema@.snowflake_registry_place AS p
     SET closed_until = CASE WHEN p.closed_until > at THEN at - interval '10 s'

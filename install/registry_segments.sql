@@ -225,7 +225,7 @@ BEGIN
     r := @extschema@.snowflake_registry_arrive(at, here, started, ask.hold, r);
     IF ask.hold > interval '0' THEN
         r := @extschema@.snowflake_registry_compare(at, r,
-            CASE WHEN ask.reports IS NOT NULL THEN ask.reporter END, ask.hold, NULL,
+            CASE WHEN ask.reports IS NOT NULL THEN ask.reporter END, ask.hold, NULL::bigint,
             due.told <> '{}' OR coalesce(ask.reports > coalesce(own.reports, -1), false),
             coalesce(own.started_at <> r.started_at AND own.reports - ask.reports BETWEEN 0 AND 1,
                      false));
@@ -419,11 +419,22 @@ COMMENT ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) IS
 -- goes on above them.  With "forget" also the row goes, and what was dropped
 -- before: then a new tag may begin anywhere.  False when there is nothing to
 -- remove.
+--
+-- Not while servers are to report what the registry has lost: what they have of a
+-- dropped tag would not be written down, so that a new one could begin in it.
 CREATE FUNCTION snowflake_drop_tag(tag text, forget boolean, OUT removed boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t @extschema@.snowflake_segment_tag;
 BEGIN
+    IF forget IS NOT TRUE AND EXISTS (
+        SELECT FROM @extschema@.snowflake_registry_place AS p
+        WHERE greatest(p.closed_until, p.guarded_until) > clock_timestamp()) THEN
+        RAISE EXCEPTION 'cannot drop a tag while the registry is not open'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'Servers may have numbers of the tag that the registry does not know of.',
+                  HINT = 'Try again when the view snowflake_registry shows that it is open.';
+    END IF;
     SELECT s.* INTO t FROM @extschema@.snowflake_segment_tag AS s
     WHERE s.tag = snowflake_drop_tag.tag
     FOR UPDATE;
@@ -442,10 +453,11 @@ COMMENT ON FUNCTION snowflake_drop_tag(text, boolean) IS
 'called by a server for snowflake_segment_drop(); false if there is no such tag';
 
 CREATE VIEW snowflake_segments AS
-    SELECT s.tag, s.max_id, s.step, s.delta, s.remainder, s.max_value,
-           pg_catalog.round(s.max_id::numeric / s.max_value::numeric, 4) AS used_fraction,
+    SELECT s.tag, s.max_id, s.step, s.delta, s.remainder, e.max_value,
+           pg_catalog.round(s.max_id::numeric / e.max_value::numeric, 4) AS used_fraction,
            s.fetches, s.fetched_at, s.created_at, s.description
     FROM snowflake_segment_tag AS s
+    CROSS JOIN LATERAL (SELECT nullif(s.max_value, 9223372036854775807)) AS e (max_value)
     WHERE s.dropped_at IS NULL;
 COMMENT ON VIEW snowflake_segments IS
 'one row for each tag: how many of its numbers were given out, its step and its end';
@@ -467,7 +479,9 @@ COMMENT ON COLUMN snowflake_segments.description IS 'description of the tag, for
 
 GRANT SELECT ON snowflake_segments TO PUBLIC;
 
--- For servers and the owner only.  Somebody's operators may be in the schema.
+-- For servers and the owner only, whatever default privileges there are: leases have
+-- tokens, which are secrets.  Somebody's operators may be in the schema.
+REVOKE ALL ON snowflake_node_lease FROM PUBLIC;
 DO $$
 DECLARE
     f regprocedure;

@@ -308,7 +308,8 @@ DROP TABLE parts;
 -- below a list; by a domain's default; not by another default; nor one that is itself of some time only
 CREATE DOMAIN drawn AS bigint DEFAULT snowflake_nextval();
 CREATE TABLE by_region (region text, id drawn) PARTITION BY LIST (region);
-CREATE TABLE "Eu" PARTITION OF by_region FOR VALUES IN ('eu') PARTITION BY RANGE (id);
+CREATE SCHEMA "My app";
+CREATE TABLE "My app"."Eu" PARTITION OF by_region FOR VALUES IN ('eu') PARTITION BY RANGE (id);
 CREATE TABLE computed (id bigint DEFAULT snowflake_nextval() / 2) PARTITION BY RANGE (id);
 CREATE TABLE given (id bigint) PARTITION BY RANGE (id);
 CREATE TABLE parts (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
@@ -316,6 +317,7 @@ SELECT part('part', now() - interval '1 s', now() + interval '99 h');
 CREATE TABLE later PARTITION OF parts FOR VALUES FROM (9000000000000000000) TO (MAXVALUE) PARTITION BY RANGE (id);
 SELECT * FROM found;
 DROP TABLE by_region, computed, given, parts;
+DROP SCHEMA "My app";
 DROP DOMAIN drawn;
 DROP VIEW found CASCADE;
 DROP FUNCTION part;

@@ -58,6 +58,8 @@ SELECT * FROM snowflake_create_tag('order', 10001, 2000, 1, 0, NULL, 'numbers of
 -- once
 SELECT * FROM snowflake_create_tag('order', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM snowflake_segments LIMIT 0;
+-- tags are found wherever its files are moved
+SELECT attcollation::regcollation FROM pg_attribute WHERE attrelid = 'snowflake_segment_tag'::regclass AND attname = 'tag';
 SELECT tag, max_id, step, delta, remainder, max_value, used_fraction, fetches, fetched_at IS NULL AS never, created_at <= now() AS created_at, description FROM snowflake_segments;
 -- as Leaf has it
 SELECT asked, incarnation IS NOT NULL AS incarnation, first, last, step, delta, remainder, max_value, max_id, closed_until,
@@ -258,6 +260,13 @@ SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
 COMMIT;
 SELECT * FROM snowflake_create_tag('new', 1, 10, 1, 0, NULL, NULL);
 SELECT * FROM ask('new');
+-- what servers have of a tag is not to be lost
+SELECT * FROM error_of($$SELECT snowflake_drop_tag('new', false)$$) \gx
+SELECT message FROM error_of($$SELECT snowflake_drop_tag('new', NULL)$$);
+SELECT snowflake_create_tag('brief', 1, 10, 1, 0, NULL, NULL), snowflake_drop_tag('brief', true);
+UPDATE snowflake_registry_place SET guarded_until = closed_until, closed_until = '-infinity';
+SELECT message FROM error_of($$SELECT snowflake_drop_tag('order', false)$$);
+UPDATE snowflake_registry_place SET closed_until = guarded_until, guarded_until = '-infinity';
 -- then it goes on
 UPDATE snowflake_registry_place SET closed_until = now();
 SELECT * FROM ask('order');

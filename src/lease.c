@@ -694,8 +694,8 @@ recall_seen(void)
  * take it for its own at a later start, when its timeline is one on which it
  * was a primary.
  */
-void
-lease_recall(void)
+static void
+recall(Grant *recalled)
 {
 	Lease	   *lease = &shared->lease;
 	Grant		grant = {0};
@@ -703,9 +703,6 @@ lease_recall(void)
 	bool		goes_on = false;
 	char		token[LEASE_TOKEN_SIZE] = "";
 	TimeLineID	origin = GetWALInsertionTimeLine();
-
-	if (lease->recalled)
-		return;
 
 	begin("reading the lease of the node number");
 	if (home_exists() &&
@@ -754,8 +751,21 @@ lease_recall(void)
 	if (lease_is_registration())
 		strlcpy(lease->token, token, sizeof(lease->token));
 	lease->recalled = true;
+	if (goes_on)
+		*recalled = grant;
+}
+
+void
+lease_recall(void)
+{
+	/* until it is taken, which may fail: it has to be remembered first */
+	static Grant recalled = {0};
+
+	if (!shared->lease.recalled)
+		recall(&recalled);
 
 	/* the registry takes it from there: it knows that token */
-	if (goes_on)
-		lease_take(&grant);
+	if (clock_read_steady() < recalled.deadline_us)
+		lease_take(&recalled);
+	recalled.deadline_us = 0;
 }

@@ -142,11 +142,14 @@ publish(int64 mark_us)
 {
 	Mark	   *state = &shared->mark;
 	uint64		limit = limit_of(mark_us);
+	uint64		unit = mark_to_unit(mark_us, false);
 
 	pg_atomic_write_u64(&state->mark_us, (uint64) mark_us);
+
+	/* where the lease is the limit, a higher mark would be of no use */
 	pg_atomic_write_u64(&state->renew_unit,
-						limit > MAX_TIME ? PG_UINT64_MAX :
-						limit - Min(limit, window_units() / 2));
+						unit > MAX_TIME ? PG_UINT64_MAX :
+						unit - Min(unit, window_units() / 2));
 	pg_write_barrier();
 	pg_atomic_write_u64(&state->limit_unit, limit);
 	ConditionVariableBroadcast(&shared->mark_writer.changed);

@@ -655,6 +655,18 @@ segment_fetch_note_no_answer(const char *error, bool passes)
 		take_failed(error, passes);
 }
 
+/*
+ * Numbers of the home database have no deadline, as nobody else has them.  Once
+ * there is a registry, other servers may have them from there.
+ */
+void
+segment_leave_home(void)
+{
+	if (!segment_is_at_home() &&
+		pg_atomic_read_u64(&shared->segments.valid_until_us) == SEGMENTS_ALWAYS)
+		pg_atomic_write_u64(&shared->segments.valid_until_us, 0);
+}
+
 void
 segment_begin(void)
 {
@@ -675,6 +687,7 @@ segment_begin(void)
 			pg_atomic_write_u32(&SEGMENT(i)->asked, 1);
 	}
 	LWLockRelease(segments->lock);
+	segment_leave_home();
 	segment_fetch_handle_result(&result);
 	if (segments->used > 0)
 		pg_atomic_write_u32(&segments->requested, 1);

@@ -76,6 +76,9 @@ extern void segment_fetch_note_error(int sqlstate, const char *message,
  */
 extern void segment_fetch_note_no_answer(const char *error, bool passes);
 
+/* The setting snowflake.registry may have changed. */
+extern void segment_leave_home(void);
+
 /* In services that begin: those before may have ended at any point. */
 extern void segment_begin(void);
 

@@ -79,6 +79,9 @@ static Service services[] = {
 /* What is asked of the registry. */
 static RegistryLink *const links[] = {&lease_link, &segment_link};
 
+/* To the home database; without it nothing is asked of the registry. */
+static bool is_connected = false;
+
 static bool
 links_are_used(void)
 {
@@ -168,7 +171,7 @@ wait_for_events(long timeout_ms)
 
 	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-	for (int i = 0; i < (int) lengthof(links); i++)
+	for (int i = 0; is_connected && i < (int) lengthof(links); i++)
 	{
 		LinkWait	wait;
 
@@ -201,6 +204,7 @@ sleep_and_check(long timeout_ms)
 	if (worker_after_sleep())
 	{
 		settings_file_log();
+		segment_leave_home();
 		for (int i = 0; i < (int) lengthof(links); i++)
 		{
 			if (strcmp(registry, snowflake_registry) != 0)
@@ -228,7 +232,6 @@ snowflake_services_main(Datum arg)
 	Worker	   *me = &shared->services;
 	int64		connect_at = worker_begin(me);	/* on the steady clock */
 	bool		is_asked = connect_at == 0;
-	bool		is_connected = false;
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
 												  "snowflake services",
 												  ALLOCSET_DEFAULT_SIZES);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * table_lock.c
- *		The SQL function snowflake_catalog.lock_table(), for functions in
- *		PL/pgSQL that change tables of their caller.
+ *		The SQL functions snowflake_catalog.lock_table() and is_locked(), for
+ *		functions in PL/pgSQL that change tables of their caller.
  *
  * LOCK TABLE goes by a name, which may belong to another table by then, and
  * asks for other rights than DDL, which asks for those of the owner.  This
@@ -28,6 +28,7 @@
 #include "compat.h"
 
 PG_FUNCTION_INFO_V1(snowflake_lock_table);
+PG_FUNCTION_INFO_V1(snowflake_is_locked);
 
 /* Raise an ERROR unless the caller owns the table, which may be gone. */
 static void
@@ -65,4 +66,20 @@ snowflake_lock_table(PG_FUNCTION_ARGS)
 		require_owner(relid);	/* it may have changed before the lock */
 	}
 	PG_RETURN_VOID();
+}
+
+/*
+ * is_locked(table): would this session wait to read it?  A wait of even a
+ * millisecond can make the deadlock detector of another session, which waits
+ * for this one, end that.
+ */
+Datum
+snowflake_is_locked(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		PG_RETURN_BOOL(true);
+	UnlockRelationOid(relid, AccessShareLock);
+	PG_RETURN_BOOL(false);
 }

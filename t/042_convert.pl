@@ -371,6 +371,7 @@ INSERT INTO held SELECT 1, repeat('x', 100) FROM generate_series(1, 10000);
 ANALYZE held;
 SQL
 $locker->query_safe('BEGIN; LOCK TABLE held');
+is($beside->safe_psql('postgres', q(SELECT snowflake_catalog.is_locked('held'::regclass), snowflake_catalog.is_locked('measured'::regclass))), 't|f', 'a table is locked, another is not');
 like(rows($beside, "'measured', 'id'", 'note'), qr/^estimate: rewrites 2 tables \(1[34]\d\d kB\)/m, 'a dry run does not wait to measure a table');
 $locker->query_safe('COMMIT');
 

@@ -110,6 +110,7 @@ my %open = (
 	'snowflake_catalog.domains(oid)' => [ 23 ],
 	'snowflake_catalog.drawing(bigint)' => [ 1 ],
 	'snowflake_catalog.is_immutable(pg_node_tree)' => [ undef ],
+	'snowflake_catalog.is_locked(oid)' => [ 1259 ],
 	'snowflake_catalog.partition_key(oid)' => [ 1 ],
 	'snowflake_catalog.raise_mark(bigint)' => [ 1 ],
 	'snowflake_catalog.require_change(text)' => [ 'this' ],
@@ -510,6 +511,11 @@ SQL
 	is(error_of($node, 'his', 'ALTER EXTENSION snowflake SET SCHEMA public', extra_params => [ '-U', 'maker' ])->{sqlstate}, '42501', 'not to be moved where that role may not create');
 	is(error_of($node, 'his', 'CREATE SCHEMA other; ALTER EXTENSION snowflake SET SCHEMA other', extra_params => [ '-U', 'maker' ])->{sqlstate}, '0A000', 'nor to another');
 	$node->safe_psql('his', 'DROP EXTENSION snowflake; DROP SCHEMA ext', extra_params => [ '-U', 'maker' ]);
+
+	# whatever default privileges there are
+	$node->safe_psql('his', 'DROP EXTENSION IF EXISTS snowflake_registry; ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC; CREATE EXTENSION snowflake_registry SCHEMA public');
+	is(error_of($node, 'his', 'SELECT 1 FROM snowflake_node_warning', extra_params => [ '-U', 'maker' ])->{message}, '', 'tables that everybody may read by default');
+	is(error_of($node, 'his', 'SELECT token FROM snowflake_node_lease', extra_params => [ '-U', 'maker' ])->{message}, 'permission denied for table snowflake_node_lease', 'but no tokens');
 	$node->safe_psql('postgres', 'DROP DATABASE his');
 }
 
@@ -589,6 +595,33 @@ foreach my $case ([ 'snowflake', 'victim' ], [ 'snowflake_registry', 'victim' ],
 	$node->safe_psql($dbname, "CREATE EXTENSION $extension SCHEMA hostile");
 	is(ran($node), '', "$extension, created by a superuser: nothing ran");
 	is(made_of($dbname), '', "$extension, created by a superuser: nothing is in it");
+}
+
+# Likewise with functions of ours whose types are there only now.
+foreach my $dbname ('victim', 'registry')
+{
+	cmp_ok($node->safe_psql($dbname, <<SQL, extra_params => [ '-U', 'somebody' ]), '>', 30, "functions are in the way of those with types of ours in $dbname");
+SET search_path = pg_catalog;
+DO \$do\$
+DECLARE
+    statement text;
+BEGIN
+    FOR statement IN
+        SELECT DISTINCT format('CREATE FUNCTION hostile.%I(%s) RETURNS pg_catalog.text LANGUAGE plpgsql AS %L', p.proname,
+            (SELECT string_agg(CASE n WHEN k THEN 'pg_catalog.text' ELSE format_type(type, NULL) END, ', ' ORDER BY n)
+             FROM unnest(p.proargtypes) WITH ORDINALITY a (type, n)), @{[ attack("'function ' || p.proname") ]})
+        FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'snowflake_registry'
+        JOIN pg_proc p ON p.oid = d.objid, generate_series(1, p.pronargs) k
+        WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND p.proargtypes[k - 1] <> 'text'::regtype
+          AND EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (p.proargtypes) AND t.typnamespace = 'hostile'::regnamespace)
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END
+\$do\$;
+SELECT count(*) FROM pg_proc p
+WHERE proowner = 'somebody'::regrole AND EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (p.proargtypes) AND t.typnamespace = 'hostile'::regnamespace);
+SQL
 }
 
 # The worker sets up the home database, whose search path is that.
@@ -694,6 +727,9 @@ sub statement
 sub call
 {
 	my ($function, $args) = @_;
+
+	# where the registry is open
+	$node->safe_psql('registry', "UPDATE hostile.snowflake_registry_place SET closed_until = '-infinity'") if $function =~ /^snowflake_drop_tag/;
 	my $error = $served{$function} ? error_of($node, 'registry', statement($function, @{$args})) :
 	  error_of($node, 'victim', 'SELECT hostile.snowflake_nextval(); ' . statement($function, @{$args}));
 

@@ -7,6 +7,7 @@
 use strict;
 use warnings FATAL => 'all';
 
+use List::Util qw(max);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use POSIX ();
@@ -343,8 +344,25 @@ sub test_home
 	flows('at first');
 	ok(await_pointer($node), 'where the mark is can be seen in all databases');
 	$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET snowflake.recorded');
-	$node->append_conf('postgresql.conf', "snowflake.database = 'home of marks'");
+	$node->append_conf('postgresql.conf', "snowflake.database = 'home of marks'\nsnowflake.registry = 'host=/nowhere'");
 	$node->restart;
+
+	# nothing is asked of a registry meanwhile, least of all without a pause
+	my %ticks;
+	wait_for(
+		sub {
+			foreach my $pid (server_processes($node))
+			{
+				my ($name, $stat) = map { eval { slurp_file("/proc/$pid/$_") } // '' } 'cmdline', 'stat';
+
+				# user and system, of 10 ms
+				$ticks{$pid} = $1 + $2 if $name =~ /snowflake services/ && $stat =~ /\) \S(?: -?\d+){10} (\d+) (\d+) /;
+			}
+			return (() = slurp_file($node->logfile) =~ /FATAL:  database "home of marks" does not exist/g) >= 3;
+		}) or die 'nobody tries to connect';
+	cmp_ok(max(values %ticks), '<', 100, 'missing: the services process waits');
+	$node->append_conf('postgresql.conf', "snowflake.registry = ''");
+	reload_node($node);
 	stops('55000', 'missing', qr/The background worker failed in database "home of marks": It could not connect\./,
 		qr/The server's log says why\./);
 	ok(wait_for(sub { slurp_file($node->logfile) =~ /FATAL:  database "home of marks" does not exist/ }),

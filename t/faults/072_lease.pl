@@ -1174,6 +1174,27 @@ sub test_failover
 	return;
 }
 
+#
+# A reserve window that is longer than leases
+#
+sub test_window
+{
+	my $registry = new_registry('registry_window');
+	my $server = new_server($registry, 'window', conf => "snowflake.reserve_window = '1h'\n");
+	my $mark = 'SELECT last_value FROM snowflake_home.mark';
+
+	number($server);
+	my $draw = draw_on($server);
+	wait_drawn($draw, 100);
+	my $before = $server->{node}->safe_psql('postgres', $mark);
+	wait_drawn($draw, 2000);
+	is($server->{node}->safe_psql('postgres', $mark), $before, 'the mark is written once, though leases end before it');
+
+	check(0, $server);
+	$_->{node}->stop foreach $server, { node => $registry };
+	return;
+}
+
 # SNOWFLAKE_LEASE_TESTS='copies,settings' runs some only.
 my %tests = (
 	'start' => \&test_start,
@@ -1186,6 +1207,7 @@ my %tests = (
 	'skew' => \&test_skew,
 	'clocks' => \&test_clocks,
 	'settings' => \&test_settings,
+	'window' => \&test_window,
 	'failover' => \&test_failover);
 in_parallel(
 	map { $_ => $tests{$_} // die "there is no test $_\n" }

@@ -281,6 +281,19 @@ sub test_away
 		flows($server, "$name, while it is away");
 		logs($server, qr/WARNING:  could not confirm the snowflake node number \d+\n.*DETAIL:  $away.*\n.*HINT:  The server goes on issuing IDs, as it is registered\./, "$name: as the log says");
 	}
+
+	# what it is cannot be written down at first
+	$servers[0]{node}->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION is_full() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'no room'; END$$;
+CREATE TRIGGER is_full BEFORE INSERT ON snowflake_home.lease FOR EACH ROW EXECUTE FUNCTION is_full();
+ALTER TABLE snowflake_home.lease ENABLE ALWAYS TRIGGER is_full;
+SQL
+	$servers[0]{node}->restart;
+	stops($servers[0], 'its number cannot be written down', 0, '55P03', qr/./);
+	ok(wait_for(sub { slurp_file($servers[0]{node}->logfile) =~ /no room/ }), 'its number cannot be written down: as the log says');
+	$servers[0]{node}->safe_psql('postgres', 'DROP FUNCTION is_full() CASCADE');
+	flows($servers[0], 'its number is written down');
+
 	set_proxy($_->{proxy}, 'pass') foreach @servers, $never;
 	flows($never, 'never registered, the registry is there');
 	foreach my $number (0 .. $#servers)

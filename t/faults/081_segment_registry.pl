@@ -1056,6 +1056,13 @@ sub test_settings
 	ok(poll(sub { command($server, q|create('t', start => 200001)|) =~ /^: / }), 'no registry: a tag at home');
 	ok(poll(sub { my ($n) = take($server, 't'); return $n && $n > 200000 }), 'no registry: the numbers of the home database');
 	my @home = grep { $_ > 200000 } @{ $server->{numbers}{t} };
+
+	# from which other servers may have what it holds
+	set_registry($server, 'host=/nowhere');
+	stops($server, 't', 'a registry that is not there', $away);
+	set_registry($server, '');
+	ok(poll(sub { my ($n) = take($server, 't'); return $n && $n > 200000 }), 'no registry once more: the numbers of the home database');
+	@home = grep { $_ > 200000 } @{ $server->{numbers}{t} };
 	push @{ $server->{numbers}{first} }, grep { $_ < 100000 } @{ delete $server->{numbers}{t} };
 	set_registry($server, registry_conninfo($registry));
 	ok(poll(sub { my ($n) = take($server, 't'); return $n && $n < 100000 }), 'a registry again');
