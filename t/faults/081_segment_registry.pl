@@ -1053,7 +1053,7 @@ sub test_settings
 
 	# home
 	set_registry($server, '');
-	ok(poll(sub { command($server, q|create('t', start => 200001)|) =~ /^: / }), 'no registry: a tag at home');
+	ok(poll(sub { command($server, q|create('t', start => 200001, step => 1000)|) =~ /^: / }), 'no registry: a tag at home');
 	ok(poll(sub { my ($n) = take($server, 't'); return $n && $n > 200000 }), 'no registry: the numbers of the home database');
 	my @home = grep { $_ > 200000 } @{ $server->{numbers}{t} };
 
