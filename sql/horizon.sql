@@ -60,6 +60,12 @@ DEALLOCATE horizon_query;
 SELECT snowflake_horizon() > 0 AS known;
 CREATE TEMP TABLE kept (horizon bigint);
 INSERT INTO kept VALUES (snowflake_horizon()) RETURNING horizon > 0 AS known;
+CREATE UNIQUE INDEX ON kept ((1));
+INSERT INTO kept VALUES (snowflake_horizon()) ON CONFLICT ((1)) DO UPDATE SET horizon = excluded.horizon RETURNING horizon > 0 AS known;
+CREATE TEMP VIEW kept_view AS SELECT horizon FROM kept;
+TRUNCATE kept;
+INSERT INTO kept_view VALUES (snowflake_horizon()) RETURNING horizon > 0 AS known;
+DROP VIEW kept_view;
 DO $$ DECLARE h bigint := snowflake_horizon(); BEGIN PERFORM FROM outbox WHERE id < h; END $$;
 
 -- one statement of the client: a VOLATILE function

@@ -27,6 +27,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -77,7 +78,7 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 
 /*
  * Find a table that is read, in all parts of a query.  What an INSERT writes
- * into is not.
+ * into is not, nor a view in front of it, nor the row that it proposes, EXCLUDED.
  */
 static bool
 find_table(Node *node, void *written)
@@ -85,7 +86,12 @@ find_table(Node *node, void *written)
 	if (node == NULL)
 		return false;
 	if (IsA(node, RangeTblEntry))
-		return ((RangeTblEntry *) node)->rtekind == RTE_RELATION && node != written;
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		return rte->rtekind == RTE_RELATION && node != written &&
+			rte->relkind != RELKIND_VIEW && rte->relkind != RELKIND_COMPOSITE_TYPE;
+	}
 	if (IsA(node, Query))
 	{
 		Query	   *query = (Query *) node;

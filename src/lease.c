@@ -71,6 +71,9 @@
 #include "utf8.h"
 #include "worker.h"
 
+/* Half of what the registry lets marks be ahead of the deadline. */
+#define MARK_ROUNDING_US	(5 * USECS_PER_SEC)
+
 #define TABLE		HOME_EXTENSION ".lease"
 #define COLUMNS		"node, deadline, mark, floor, token, instance, timeline, origin, registry, changes, renewals"
 
@@ -274,8 +277,9 @@ lease_fits(int64 node)
 }
 
 /*
- * Ahead of all IDs that can be issued until the deadline, in whole units; not
- * before the mark that it has, which the registry may have lost.
+ * Ahead of all IDs that can be issued until the deadline, in whole units unless
+ * they are so long that the registry would find that too far ahead; not before
+ * the mark that it has, which the registry may have lost.
  */
 int64
 lease_wanted_mark(void)
@@ -292,7 +296,7 @@ lease_wanted_mark(void)
 	until = from + LEASE_TTL_US;
 	unit = mark_to_unit(until + UNIX_EPOCH_US, true);
 	if (clock_timestamp_of_unit(unit, &ts))
-		until = Max(until, ts);
+		until = Max(until, Min(ts, until + MARK_ROUNDING_US));
 	return Max(until + UNIX_EPOCH_US, mark);
 }
 
@@ -694,8 +698,8 @@ recall_seen(void)
  * take it for its own at a later start, when its timeline is one on which it
  * was a primary.
  */
-static void
-recall(Grant *recalled)
+void
+lease_recall(void)
 {
 	Lease	   *lease = &shared->lease;
 	Grant		grant = {0};
@@ -703,6 +707,9 @@ recall(Grant *recalled)
 	bool		goes_on = false;
 	char		token[LEASE_TOKEN_SIZE] = "";
 	TimeLineID	origin = GetWALInsertionTimeLine();
+
+	if (lease->recalled)
+		return;
 
 	begin("reading the lease of the node number");
 	if (home_exists() &&
@@ -722,6 +729,7 @@ recall(Grant *recalled)
 			origin = (TimeLineID) DatumGetInt64(home_value("origin"));
 		if (!lease_is_registration() || grant.node == snowflake_node_id)
 		{
+			lease->remembered_deadline_us = grant.deadline_us;
 			lease->recalled_node = grant.node;
 			lease->recalled_floor_us = grant.floor_us;
 			strlcpy(lease->recalled_token, grant.token, sizeof(lease->recalled_token));
@@ -750,22 +758,9 @@ recall(Grant *recalled)
 	home_commit();
 	if (lease_is_registration())
 		strlcpy(lease->token, token, sizeof(lease->token));
-	lease->recalled = true;
-	if (goes_on)
-		*recalled = grant;
-}
-
-void
-lease_recall(void)
-{
-	/* until it is taken, which may fail: it has to be remembered first */
-	static Grant recalled = {0};
-
-	if (!shared->lease.recalled)
-		recall(&recalled);
 
 	/* the registry takes it from there: it knows that token */
-	if (clock_read_steady() < recalled.deadline_us)
-		lease_take(&recalled);
-	recalled.deadline_us = 0;
+	if (goes_on)
+		lease_take(&grant);
+	lease->recalled = true;
 }

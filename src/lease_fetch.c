@@ -359,9 +359,12 @@ handle_answer(RegistryLink *link, const PGresult *answer)
 static void
 prepare(void)
 {
-	lease_recall();
 	if (lease_retry())
 		registry_link_retry(&lease_link);
+
+	/* where that has failed, not again without a pause */
+	if (lease_link.state != LINK_RESTING || lease_link.until <= clock_read_steady())
+		lease_recall();
 }
 
 static const LinkClient client = {

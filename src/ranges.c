@@ -474,6 +474,29 @@ call_with_period(Oid beside, const char *name, List *period)
 }
 
 /*
+ * Could a subquery give another result when it is run once more, with the same
+ * snapshot?  Which rows it takes may depend on locks, chance, or how it scans.
+ */
+static bool
+may_vary(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return ((RangeTblEntry *) node)->tablesample != NULL;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		if (query->rowMarks != NIL ||
+			((query->limitCount != NULL || query->limitOffset != NULL) && query->sortClause == NIL))
+			return true;
+		return query_tree_walker(query, may_vary, context, QTW_EXAMINE_RTES_BEFORE);
+	}
+	return expression_tree_walker(node, may_vary, context);
+}
+
+/*
  * May an expression be evaluated twice?  Not if that could give two results.
  * Nor if it costs so much that one call of snowflake_in() is cheaper; an
  * uncorrelated subquery does not, since it is run once for all rows.
@@ -486,7 +509,7 @@ may_be_doubled(PlannerInfo *root, Expr *expr)
 	if (contain_volatile_functions((Node *) expr))
 		return false;
 	if (contain_subplans((Node *) expr))
-		return !contain_vars_of_level((Node *) expr, 0);
+		return !contain_vars_of_level((Node *) expr, 0) && !may_vary((Node *) expr, NULL);
 	cost_qual_eval_node(&cost, (Node *) expr, root);
 	return cost.startup + cost.per_tuple <= 10 * cpu_operator_cost;
 }

@@ -420,6 +420,13 @@ like(conditions("SELECT FROM event WHERE snowflake_in(id, now() - interval '1 ho
 	qr/snowflake_in/, 'nor a volatile bound');
 like(conditions("SELECT FROM shift s WHERE snowflake_in(911580412239806465, (SELECT t.period FROM shift t WHERE t.name = s.name))"),
 	qr/snowflake_in/, 'nor a correlated subquery');
+foreach my $rest ('TABLESAMPLE BERNOULLI (50)', 'LIMIT 1', 'OFFSET 1', 'ORDER BY name LIMIT 1 FOR UPDATE SKIP LOCKED')
+{
+	like(conditions("SELECT FROM event WHERE snowflake_in(id, (SELECT period FROM shift $rest))"),
+		qr/snowflake_in/, "nor one that may give another period: $rest");
+}
+unlike(conditions("SELECT FROM event WHERE snowflake_in(id, (SELECT period FROM shift ORDER BY name LIMIT 1))"),
+	qr/snowflake_in/, 'but the first one');
 
 # A day, by two dates or by a text, begins where the session has its midnight:
 # that is known when the query starts.

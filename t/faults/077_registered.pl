@@ -291,6 +291,12 @@ SQL
 	$servers[0]{node}->restart;
 	stops($servers[0], 'its number cannot be written down', 0, '55P03', qr/./);
 	ok(wait_for(sub { slurp_file($servers[0]{node}->logfile) =~ /no room/ }), 'its number cannot be written down: as the log says');
+	my $services = services_pid($servers[0]{node});
+	sleep 5;
+	my ($ticks) = slurp_file("/proc/$services/stat") =~ /\) \S(?: -?\d+){10} (\d+) /;
+	cmp_ok($ticks, '<', 100, 'its number cannot be written down: it is tried with pauses');
+	$servers[0]{node}->safe_psql('postgres', "SELECT pg_terminate_backend($services)");
+	services_pid($servers[0]{node}, $services);
 	$servers[0]{node}->safe_psql('postgres', 'DROP FUNCTION is_full() CASCADE');
 	flows($servers[0], 'its number is written down');
 
