@@ -44,15 +44,17 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-snowflake--$(EXTVERSION).sql: $(SUBJECTS:%=install/%.sql)
-snowflake_home--$(EXTVERSION).sql: install/snowflake_home.sql
-snowflake_registry--$(EXTVERSION).sql: $(REGISTRY_SUBJECTS:%=install/registry_%.sql)
+snowflake--$(EXTVERSION).sql: $(SUBJECTS:%=install/%.sql) install/rights.sql install/grants.sql
+snowflake_home--$(EXTVERSION).sql: install/snowflake_home.sql install/rights.sql
+snowflake_registry--$(EXTVERSION).sql: $(REGISTRY_SUBJECTS:%=install/registry_%.sql) \
+	install/rights.sql install/registry_grants.sql
 
 $(DATA_built):
 	@{ printf '%s\n' '/* $@ */' '' \
 		'-- complain if script is sourced in psql, rather than via CREATE EXTENSION' \
 		'\echo Use "CREATE EXTENSION $(@:%--$(EXTVERSION).sql=%)" to load this file. \quit'; \
-		for file in $^; do echo; cat $$file; done; } >$@
+		for file in $^; do echo; cat $$file; done; } | \
+		sed 's/@extension@/$(@:%--$(EXTVERSION).sql=%)/' >$@
 
 # What the TAP tests share
 PROVE_FLAGS += -I t/lib

@@ -36,8 +36,6 @@ COMMENT ON FUNCTION snowflake_next() IS
 CREATE SCHEMA snowflake_catalog;
 COMMENT ON SCHEMA snowflake_catalog IS 'internal objects of the extension snowflake';
 
-GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
-
 -- for test suites that empty all tables that they find
 CREATE FUNCTION snowflake_catalog.refuse_truncate()
 RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -15,8 +15,6 @@ CREATE TABLE snowflake_catalog.dumped_mark (
 COMMENT ON TABLE snowflake_catalog.dumped_mark IS
 'always empty; makes pg_dump save the durable mark and the count of backfilled IDs';
 
-GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
-
 SELECT pg_catalog.pg_extension_config_dump('snowflake_catalog.dumped_mark', $filter$
 WHERE false UNION ALL
 SELECT mark::pg_catalog.timestamptz,

@@ -23,11 +23,6 @@ CREATE TABLE snowflake_catalog.key_formats (
 COMMENT ON TABLE snowflake_catalog.key_formats IS
 'formats of business keys; change them with snowflake_key_format_create(), _alter() and _drop()';
 
--- Whoever dumps the database reads them.  Whoever restores it, and so creates the
--- extension, inserts them, though a trusted extension's objects are not its owner's.
-GRANT SELECT ON snowflake_catalog.key_formats TO PUBLIC;
-GRANT INSERT ON snowflake_catalog.key_formats TO @extowner@;
-
 SELECT pg_catalog.pg_extension_config_dump('snowflake_catalog.key_formats', '');
 
 CREATE FUNCTION snowflake_catalog.check_key_format()
@@ -143,17 +138,16 @@ CREATE FUNCTION snowflake_key_format_create(
     sequence_width integer DEFAULT 5)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM snowflake_catalog.write_key_format(NULL,
-        (name, prefix, db_count, tables_per_db, version, time_zone, text_route,
-         database_width, table_width, version_width, node_width, sequence_width));
+    PERFORM snowflake_catalog.write_key_format(NULL::text,
+        ROW(name, prefix, db_count, tables_per_db, version, time_zone, text_route,
+            database_width, table_width, version_width, node_width, sequence_width
+        )::snowflake_catalog.key_formats);
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer) IS
 'create a format of business keys, for snowflake_key()';
 REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
-    text, integer, integer, integer, integer, integer) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_alter(
     name text, prefix text DEFAULT NULL, db_count integer DEFAULT NULL,
@@ -167,20 +161,18 @@ DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
 BEGIN
     PERFORM snowflake_catalog.write_key_format(name,
-        (coalesce(new_name, name), coalesce(prefix, f.prefix), coalesce(db_count, f.db_count),
+        ROW(coalesce(new_name, name), coalesce(prefix, f.prefix), coalesce(db_count, f.db_count),
          coalesce(tables_per_db, f.tables_per_db), coalesce(version, f.version),
          coalesce(time_zone, f.time_zone), coalesce(text_route, f.text_route),
          coalesce(database_width, f.database_width), coalesce(table_width, f.table_width),
          coalesce(version_width, f.version_width), coalesce(node_width, f.node_width),
-         coalesce(sequence_width, f.sequence_width)));
+         coalesce(sequence_width, f.sequence_width))::snowflake_catalog.key_formats);
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer, text) IS
 'change a format of business keys, or its name; a null argument changes nothing';
 REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
-    text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_drop(name text)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -192,7 +184,6 @@ END $$;
 COMMENT ON FUNCTION snowflake_key_format_drop(text) IS
 'drop a format of business keys; its keys can then be neither drawn nor read';
 REVOKE ALL ON FUNCTION snowflake_key_format_drop(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
 
 -- not STRICT: a null route would make a null key
 CREATE FUNCTION snowflake_key(format text, route bigint)

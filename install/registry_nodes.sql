@@ -659,8 +659,6 @@ COMMENT ON COLUMN snowflake_nodes.issues_until IS
 'the server''s IDs have times before this, by its own clock';
 COMMENT ON COLUMN snowflake_nodes.free_from IS 'when another server can get the number';
 
-GRANT SELECT ON snowflake_nodes TO pg_monitor;
-
 -- For alerts: to be seen by the same.
 CREATE VIEW snowflake_node_counts AS
     SELECT t.total,
@@ -684,5 +682,3 @@ COMMENT ON COLUMN snowflake_node_counts.expired IS
 COMMENT ON COLUMN snowflake_node_counts.free IS 'numbers that another server can get now';
 COMMENT ON COLUMN snowflake_node_counts.next_free_at IS
 'when the next number becomes free if no lease is renewed; null if none is taken';
-
-GRANT SELECT ON snowflake_node_counts TO pg_monitor;

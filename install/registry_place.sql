@@ -453,5 +453,3 @@ COMMENT ON COLUMN snowflake_registry.changes IS 'how many claims and releases it
 COMMENT ON COLUMN snowflake_registry.longest_lease IS 'the longest lease that a server can get';
 COMMENT ON COLUMN snowflake_registry.loses_nothing IS
 'whether snowflake_open_registry(true) has stated that promotions lose nothing';
-
-GRANT SELECT ON snowflake_registry TO pg_monitor;

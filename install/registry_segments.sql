@@ -477,11 +477,7 @@ COMMENT ON COLUMN snowflake_segments.fetched_at IS 'when the last segment was gi
 COMMENT ON COLUMN snowflake_segments.created_at IS 'when the tag was created';
 COMMENT ON COLUMN snowflake_segments.description IS 'description of the tag, for people';
 
-GRANT SELECT ON snowflake_segments TO PUBLIC;
-
--- For servers and the owner only, whatever default privileges there are: leases have
--- tokens, which are secrets.  Somebody's operators may be in the schema.
-REVOKE ALL ON snowflake_node_lease FROM PUBLIC;
+-- For servers and the owner only.  Somebody's operators may be in the schema.
 DO $$
 DECLARE
     f regprocedure;

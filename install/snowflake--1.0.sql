@@ -41,8 +41,6 @@ COMMENT ON FUNCTION snowflake_next() IS
 CREATE SCHEMA snowflake_catalog;
 COMMENT ON SCHEMA snowflake_catalog IS 'internal objects of the extension snowflake';
 
-GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
-
 -- for test suites that empty all tables that they find
 CREATE FUNCTION snowflake_catalog.refuse_truncate()
 RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -2177,11 +2175,6 @@ CREATE TABLE snowflake_catalog.key_formats (
 COMMENT ON TABLE snowflake_catalog.key_formats IS
 'formats of business keys; change them with snowflake_key_format_create(), _alter() and _drop()';
 
--- Whoever dumps the database reads them.  Whoever restores it, and so creates the
--- extension, inserts them, though a trusted extension's objects are not its owner's.
-GRANT SELECT ON snowflake_catalog.key_formats TO PUBLIC;
-GRANT INSERT ON snowflake_catalog.key_formats TO @extowner@;
-
 SELECT pg_catalog.pg_extension_config_dump('snowflake_catalog.key_formats', '');
 
 CREATE FUNCTION snowflake_catalog.check_key_format()
@@ -2297,17 +2290,16 @@ CREATE FUNCTION snowflake_key_format_create(
     sequence_width integer DEFAULT 5)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM snowflake_catalog.write_key_format(NULL,
-        (name, prefix, db_count, tables_per_db, version, time_zone, text_route,
-         database_width, table_width, version_width, node_width, sequence_width));
+    PERFORM snowflake_catalog.write_key_format(NULL::text,
+        ROW(name, prefix, db_count, tables_per_db, version, time_zone, text_route,
+            database_width, table_width, version_width, node_width, sequence_width
+        )::snowflake_catalog.key_formats);
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer) IS
 'create a format of business keys, for snowflake_key()';
 REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
-    text, integer, integer, integer, integer, integer) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_alter(
     name text, prefix text DEFAULT NULL, db_count integer DEFAULT NULL,
@@ -2321,20 +2313,18 @@ DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
 BEGIN
     PERFORM snowflake_catalog.write_key_format(name,
-        (coalesce(new_name, name), coalesce(prefix, f.prefix), coalesce(db_count, f.db_count),
+        ROW(coalesce(new_name, name), coalesce(prefix, f.prefix), coalesce(db_count, f.db_count),
          coalesce(tables_per_db, f.tables_per_db), coalesce(version, f.version),
          coalesce(time_zone, f.time_zone), coalesce(text_route, f.text_route),
          coalesce(database_width, f.database_width), coalesce(table_width, f.table_width),
          coalesce(version_width, f.version_width), coalesce(node_width, f.node_width),
-         coalesce(sequence_width, f.sequence_width)));
+         coalesce(sequence_width, f.sequence_width))::snowflake_catalog.key_formats);
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer, text) IS
 'change a format of business keys, or its name; a null argument changes nothing';
 REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
-    text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
 
 CREATE FUNCTION snowflake_key_format_drop(name text)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -2346,7 +2336,6 @@ END $$;
 COMMENT ON FUNCTION snowflake_key_format_drop(text) IS
 'drop a format of business keys; its keys can then be neither drawn nor read';
 REVOKE ALL ON FUNCTION snowflake_key_format_drop(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
 
 -- not STRICT: a null route would make a null key
 CREATE FUNCTION snowflake_key(format text, route bigint)
@@ -2415,8 +2404,6 @@ CREATE TABLE snowflake_catalog.dumped_mark (
 );
 COMMENT ON TABLE snowflake_catalog.dumped_mark IS
 'always empty; makes pg_dump save the durable mark and the count of backfilled IDs';
-
-GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('snowflake_catalog.dumped_mark', $filter$
 WHERE false UNION ALL
@@ -2574,8 +2561,6 @@ COMMENT ON COLUMN pg_stat_snowflake.lifetime_end IS 'when the times of the layou
 COMMENT ON COLUMN pg_stat_snowflake.stats_reset IS
 'when counting began: at server start, after a crash of a backend, or at the last reset';
 
-GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
-
 CREATE FUNCTION pg_stat_get_snowflake_slots(
     OUT worker integer, OUT backends integer, OUT pids integer[], OUT last_ts timestamptz,
     OUT last_id bigint, OUT issued bigint)
@@ -2598,8 +2583,6 @@ COMMENT ON COLUMN pg_stat_snowflake_slots.last_id IS
 'last ID drawn from the slot since server start or the last snowflake_advance(), or passed over';
 COMMENT ON COLUMN pg_stat_snowflake_slots.issued IS
 'number of IDs drawn from the slot; may lag while a session goes from slot to slot';
-
-GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;
 
 CREATE FUNCTION pg_stat_snowflake_reset()
 RETURNS void AS 'MODULE_PATHNAME', 'pg_stat_snowflake_reset'
@@ -2657,8 +2640,6 @@ COMMENT ON COLUMN pg_stat_snowflake_segments.last_fetch_time IS
 COMMENT ON COLUMN pg_stat_snowflake_segments.last_error IS
 'last reason why no segment could be fetched; null without the rights of pg_read_all_stats';
 COMMENT ON COLUMN pg_stat_snowflake_segments.last_error_ts IS 'when that was';
-
-GRANT SELECT ON pg_stat_snowflake_segments TO PUBLIC;
 
 --
 -- Running it
@@ -2778,3 +2759,64 @@ BEGIN
     END IF;
 END
 $do$;
+
+--
+-- Rights
+--
+-- Nobody but the owner has any from here on, whatever default privileges the role has that
+-- creates the extension.  Everybody may call the functions that are not revoked above.  With
+-- TRIGGER on a table that SECURITY DEFINER functions or the workers write, a role could run
+-- its own code as the owner.  Somebody's operators may be in the schema.
+DO $$
+DECLARE
+    r record;
+BEGIN
+    FOR r IN SELECT m.kind, m.name, CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::oid THEN 'PUBLIC'
+                    ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) END AS role
+        FROM pg_catalog.pg_extension AS e
+        JOIN pg_catalog.pg_depend AS d ON d.refobjid OPERATOR(pg_catalog.=) e.oid
+        CROSS JOIN LATERAL (
+            SELECT 'SCHEMA', pg_catalog.quote_ident(n.nspname), n.nspacl, n.nspowner
+            FROM pg_catalog.pg_namespace AS n
+            WHERE n.oid OPERATOR(pg_catalog.=) d.objid
+              AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::regclass::oid
+            UNION ALL
+            SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S'::"char" THEN 'SEQUENCE'
+                    ELSE 'TABLE' END, c.oid::regclass::text, c.relacl, c.relowner
+            FROM pg_catalog.pg_class AS c
+            WHERE c.oid OPERATOR(pg_catalog.=) d.objid
+              AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::regclass::oid
+            UNION ALL
+            SELECT 'FUNCTION', p.oid::regprocedure::text, p.proacl, p.proowner
+            FROM pg_catalog.pg_proc AS p
+            WHERE p.oid OPERATOR(pg_catalog.=) d.objid
+              AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid
+        ) AS m (kind, name, acl, owner)
+        CROSS JOIN LATERAL pg_catalog.aclexplode(m.acl) AS a
+        WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake'::name
+          AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
+          AND a.grantee OPERATOR(pg_catalog.<>) m.owner
+          AND (m.kind OPERATOR(pg_catalog.<>) 'FUNCTION'::text
+               OR a.grantee OPERATOR(pg_catalog.<>) 0::oid)
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON %s %s FROM %s', r.kind, r.name, r.role);
+    END LOOP;
+END $$;
+
+GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
+GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
+
+-- Whoever dumps the database reads the formats of keys.  Whoever restores it, and so creates the
+-- extension, inserts them, though a trusted extension's objects are not its owner's.
+GRANT SELECT ON snowflake_catalog.key_formats TO PUBLIC;
+GRANT INSERT ON snowflake_catalog.key_formats TO @extowner@;
+
+GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
+    text, integer, integer, integer, integer, integer) TO @extowner@ WITH GRANT OPTION;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
+    text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
+GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
+
+GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
+GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;
+GRANT SELECT ON pg_stat_snowflake_segments TO PUBLIC;

@@ -54,9 +54,6 @@ CREATE TABLE snowflake_home.lease (
 COMMENT ON TABLE snowflake_home.lease IS
 'the lease or registration of this server''s node number, as the registry last confirmed it';
 
--- the token is a secret
-REVOKE ALL ON snowflake_home.lease FROM PUBLIC;
-
 --
 -- A publication FOR ALL TABLES in the home database has these tables too.  So
 -- each has a primary key, without which nothing could be deleted once it is

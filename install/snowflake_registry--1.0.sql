@@ -459,8 +459,6 @@ COMMENT ON COLUMN snowflake_registry.longest_lease IS 'the longest lease that a 
 COMMENT ON COLUMN snowflake_registry.loses_nothing IS
 'whether snowflake_open_registry(true) has stated that promotions lose nothing';
 
-GRANT SELECT ON snowflake_registry TO pg_monitor;
-
 --
 -- Node numbers: leased to servers, or registered by servers that have a configured
 -- one.
@@ -1122,8 +1120,6 @@ COMMENT ON COLUMN snowflake_nodes.issues_until IS
 'the server''s IDs have times before this, by its own clock';
 COMMENT ON COLUMN snowflake_nodes.free_from IS 'when another server can get the number';
 
-GRANT SELECT ON snowflake_nodes TO pg_monitor;
-
 -- For alerts: to be seen by the same.
 CREATE VIEW snowflake_node_counts AS
     SELECT t.total,
@@ -1147,8 +1143,6 @@ COMMENT ON COLUMN snowflake_node_counts.expired IS
 COMMENT ON COLUMN snowflake_node_counts.free IS 'numbers that another server can get now';
 COMMENT ON COLUMN snowflake_node_counts.next_free_at IS
 'when the next number becomes free if no lease is renewed; null if none is taken';
-
-GRANT SELECT ON snowflake_node_counts TO pg_monitor;
 
 --
 -- Segments: spans of the number line, each given to one server, which gives
@@ -1629,11 +1623,7 @@ COMMENT ON COLUMN snowflake_segments.fetched_at IS 'when the last segment was gi
 COMMENT ON COLUMN snowflake_segments.created_at IS 'when the tag was created';
 COMMENT ON COLUMN snowflake_segments.description IS 'description of the tag, for people';
 
-GRANT SELECT ON snowflake_segments TO PUBLIC;
-
--- For servers and the owner only, whatever default privileges there are: leases have
--- tokens, which are secrets.  Somebody's operators may be in the schema.
-REVOKE ALL ON snowflake_node_lease FROM PUBLIC;
+-- For servers and the owner only.  Somebody's operators may be in the schema.
 DO $$
 DECLARE
     f regprocedure;
@@ -1650,3 +1640,51 @@ END $$;
 -- Now, so that a claim that is lost before any other is missed.
 INSERT INTO snowflake_registry_place (place, started_at)
 VALUES (snowflake_registry_here(), pg_catalog.pg_postmaster_start_time());
+
+--
+-- Rights
+--
+-- Nobody but the owner has any from here on, whatever default privileges the role has that
+-- creates the extension.  Everybody may call the functions that are not revoked above.  With
+-- TRIGGER on a table that SECURITY DEFINER functions or the workers write, a role could run
+-- its own code as the owner.  Somebody's operators may be in the schema.
+DO $$
+DECLARE
+    r record;
+BEGIN
+    FOR r IN SELECT m.kind, m.name, CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::oid THEN 'PUBLIC'
+                    ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) END AS role
+        FROM pg_catalog.pg_extension AS e
+        JOIN pg_catalog.pg_depend AS d ON d.refobjid OPERATOR(pg_catalog.=) e.oid
+        CROSS JOIN LATERAL (
+            SELECT 'SCHEMA', pg_catalog.quote_ident(n.nspname), n.nspacl, n.nspowner
+            FROM pg_catalog.pg_namespace AS n
+            WHERE n.oid OPERATOR(pg_catalog.=) d.objid
+              AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::regclass::oid
+            UNION ALL
+            SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S'::"char" THEN 'SEQUENCE'
+                    ELSE 'TABLE' END, c.oid::regclass::text, c.relacl, c.relowner
+            FROM pg_catalog.pg_class AS c
+            WHERE c.oid OPERATOR(pg_catalog.=) d.objid
+              AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::regclass::oid
+            UNION ALL
+            SELECT 'FUNCTION', p.oid::regprocedure::text, p.proacl, p.proowner
+            FROM pg_catalog.pg_proc AS p
+            WHERE p.oid OPERATOR(pg_catalog.=) d.objid
+              AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid
+        ) AS m (kind, name, acl, owner)
+        CROSS JOIN LATERAL pg_catalog.aclexplode(m.acl) AS a
+        WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_registry'::name
+          AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
+          AND a.grantee OPERATOR(pg_catalog.<>) m.owner
+          AND (m.kind OPERATOR(pg_catalog.<>) 'FUNCTION'::text
+               OR a.grantee OPERATOR(pg_catalog.<>) 0::oid)
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON %s %s FROM %s', r.kind, r.name, r.role);
+    END LOOP;
+END $$;
+
+GRANT SELECT ON snowflake_registry TO pg_monitor;
+GRANT SELECT ON snowflake_nodes TO pg_monitor;
+GRANT SELECT ON snowflake_node_counts TO pg_monitor;
+GRANT SELECT ON snowflake_segments TO PUBLIC;

@@ -87,8 +87,6 @@ COMMENT ON COLUMN pg_stat_snowflake.lifetime_end IS 'when the times of the layou
 COMMENT ON COLUMN pg_stat_snowflake.stats_reset IS
 'when counting began: at server start, after a crash of a backend, or at the last reset';
 
-GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
-
 CREATE FUNCTION pg_stat_get_snowflake_slots(
     OUT worker integer, OUT backends integer, OUT pids integer[], OUT last_ts timestamptz,
     OUT last_id bigint, OUT issued bigint)
@@ -111,8 +109,6 @@ COMMENT ON COLUMN pg_stat_snowflake_slots.last_id IS
 'last ID drawn from the slot since server start or the last snowflake_advance(), or passed over';
 COMMENT ON COLUMN pg_stat_snowflake_slots.issued IS
 'number of IDs drawn from the slot; may lag while a session goes from slot to slot';
-
-GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;
 
 CREATE FUNCTION pg_stat_snowflake_reset()
 RETURNS void AS 'MODULE_PATHNAME', 'pg_stat_snowflake_reset'
@@ -170,5 +166,3 @@ COMMENT ON COLUMN pg_stat_snowflake_segments.last_fetch_time IS
 COMMENT ON COLUMN pg_stat_snowflake_segments.last_error IS
 'last reason why no segment could be fetched; null without the rights of pg_read_all_stats';
 COMMENT ON COLUMN pg_stat_snowflake_segments.last_error_ts IS 'when that was';
-
-GRANT SELECT ON pg_stat_snowflake_segments TO PUBLIC;
