@@ -1606,7 +1606,8 @@ COMMENT ON FUNCTION snowflake_catalog.convert_below IS 'an ID for which a table 
 -- Some IDs are tried, of now, and for constraints of later.  A constraint is evaluated only
 -- if it looks at nothing but the ID, is immutable, and depends on nothing but its table or
 -- domain: nothing is recorded to depend on what is built in.  What a table has from another
--- one is found there.
+-- one is found there.  To read a constraint, the server locks the table: one that is not locked
+-- for the conversion is not waited for.
 CREATE FUNCTION snowflake_catalog.convert_refusals(t snowflake_catalog.convert_column,
     force boolean)
 RETURNS SETOF snowflake_catalog.convert_row
@@ -1626,11 +1627,13 @@ BEGIN
     CROSS JOIN LATERAL (SELECT least(greatest(d.clock_shows, l.first_ts), l.last_ts)
         + y.years * interval '31557600 s') AS x (ts) WHERE x.ts <= l.last_ts;
 
-    FOR r IN SELECT pg_get_expr(k.conbin, k.conrelid) AS expression, k.what, k.conrelid = 0 AS
-            of_domain, CASE k.conrelid WHEN 0 THEN 'value' ELSE m.name END AS name,
+    FOR r IN SELECT CASE WHEN NOT h.is_hidden THEN pg_get_expr(k.conbin, k.conrelid) END AS
+            expression, h.is_hidden, k.what, k.conrelid = 0 AS of_domain,
+            CASE k.conrelid WHEN 0 THEN 'value' ELSE m.name END AS name,
             ARRAY(SELECT a.id FROM snowflake_catalog.convert_above(m.rel, m.name, tried) a
                 WHERE a.mixed IS NOT FALSE) AS ids,
-            format('CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid)) AS definition,
+            CASE WHEN NOT h.is_hidden THEN format('CONSTRAINT %I %s', k.conname,
+                pg_get_constraintdef(k.oid)) END AS definition,
             (k.conrelid = 0 OR k.conkey = ARRAY[m.att]) AND snowflake_catalog.is_immutable(k.conbin)
                 AND NOT EXISTS (SELECT FROM pg_depend d WHERE (d.classid, d.objid)
                     = ('pg_constraint'::regclass, k.oid) AND (d.refclassid, d.refobjid) NOT IN
@@ -1642,6 +1645,8 @@ BEGIN
             UNION ALL SELECT c.*, format('domain %s of column %s.%I', format_type(m.type, NULL),
                 snowflake_catalog.table_name(m.rel), m.name) FROM pg_constraint c
             WHERE c.contypid = ANY (snowflake_catalog.domains(m.type)) AND NOT m.below) AS k
+        CROSS JOIN LATERAL (SELECT NOT m.touched AND k.conrelid <> 0
+            AND snowflake_catalog.is_locked(m.rel)) AS h (is_hidden)
         WHERE m.takes AND k.contype = 'c'
           AND coalesce((to_jsonb(k) ->> 'conenforced')::boolean, true)
         ORDER BY k.conrelid = 0, m.rel <> t.rel, m.rel, m.att, k.what, k.conname
@@ -1650,7 +1655,7 @@ BEGIN
         bad := NULL;
         failure := NULL;
         BEGIN
-            IF r.pure THEN
+            IF r.pure AND NOT r.is_hidden THEN
                 EXECUTE format('SELECT %1$I FROM unnest($1) AS t (%1$I) WHERE (%2$s) IS FALSE '
                     'LIMIT 1', r.name, r.expression) INTO bad USING r.ids;
             END IF;
@@ -1661,8 +1666,10 @@ BEGIN
         RETURN QUERY
         SELECT k.kind, k.detail, r.definition, CASE k.kind WHEN '23514' THEN 'Drop or '
             'replace the constraint first. With force => true the column is converted '
-            'nevertheless, and inserts fail until you do so.' END
-        FROM (VALUES (NOT r.pure, 'warning', concat(r.what, ' may refuse new IDs',
+            'nevertheless, and inserts fail until you do so.' WHEN '55P03' THEN 'Try again.' END
+        FROM (VALUES (r.is_hidden, CASE WHEN force THEN 'warning' ELSE '55P03' END, concat(r.what,
+                ' may refuse new IDs: it cannot be read, as another session has locked the table')),
+            (NOT r.pure AND NOT r.is_hidden, 'warning', concat(r.what, ' may refuse new IDs',
                 CASE WHEN NOT r.of_domain THEN ': it depends on more than the ID' END)),
             (failure IS NOT NULL, refused, format('%s fails with new IDs: %s', r.what, failure)),
             (bad IS NOT NULL, refused, concat(r.what, ' refuses new IDs', CASE WHEN NOT r.of_domain

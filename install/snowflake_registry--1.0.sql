@@ -1578,7 +1578,8 @@ BEGIN
         WHERE greatest(p.closed_until, p.guarded_until) > clock_timestamp()) THEN
         RAISE EXCEPTION 'cannot drop a tag while the registry is not open'
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                  DETAIL = 'Servers may have numbers of the tag that the registry does not know of.',
+                  DETAIL = 'Servers may have numbers of the tag that the registry does not '
+                           'know of.',
                   HINT = 'Try again when the view snowflake_registry shows that it is open.';
     END IF;
     SELECT s.* INTO t FROM @extschema@.snowflake_segment_tag AS s

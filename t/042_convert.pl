@@ -380,6 +380,15 @@ $beside->safe_psql('postgres', 'CREATE TABLE parted (id bigint REFERENCES measur
 $locker->query_safe('BEGIN; LOCK TABLE parted');
 is(rows($beside, "'measured', 'id', force => true", 'warning') =~ /^(public.parted has no partition for new IDs), such as N*/m ? $1 : '', 'public.parted has no partition for new IDs', 'nor to find that it has no partition');
 $locker->query_safe('COMMIT');
+
+# nor to read a constraint of one that is not to be locked
+$beside->safe_psql('postgres', 'CREATE TABLE customers (id bigserial PRIMARY KEY); CREATE TABLE visits (customer_id bigint REFERENCES customers CHECK (customer_id > 0))');
+$locker->query_safe('BEGIN; LOCK TABLE visits');
+my $hidden = 'check constraint visits_customer_id_check of public.visits may refuse new IDs: it cannot be read, as another session has locked the table';
+is(rows($beside, "'customers', 'id'", 'error'), "$hidden\nHint: Try again.", 'nor to read a constraint');
+is(rows($beside, "'customers', 'id', force => true", 'warning') =~ /^\Q$hidden\E$/m ? 'warned' : '', 'warned', 'which is a warning with force');
+$locker->query_safe('COMMIT');
+is(rows($beside, "'customers', 'id'", 'error'), '', 'it is read when it can be');
 $locker->quit;
 
 # several rounds of three at once, from each of three tables
