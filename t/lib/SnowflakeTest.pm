@@ -193,6 +193,14 @@ sub forget_mark
 {
 	my ($node) = @_;
 
+	# not before the services have written where the mark is: they would do it afterwards
+	await_pointer($node)
+	  if $node->safe_psql('postgres', <<'SQL') eq 't';
+SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake_home') AS found \gset
+\if :found
+SELECT is_called FROM snowflake_home.mark
+\endif
+SQL
 	$node->safe_psql('postgres', <<'SQL');
 SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'snowflake_home') AS found \gset
 \if :found
