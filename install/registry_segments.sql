@@ -472,7 +472,7 @@ COMMENT ON COLUMN snowflake_segments.remainder IS
 COMMENT ON COLUMN snowflake_segments.max_value IS
 'last number of the tag; null if it is the largest bigint';
 COMMENT ON COLUMN snowflake_segments.used_fraction IS
-'share of its numbers that was given to servers, from 0 to 1; null without max_value';
+'max_id as a fraction of max_value; null without max_value';
 COMMENT ON COLUMN snowflake_segments.fetches IS 'number of segments given to servers';
 COMMENT ON COLUMN snowflake_segments.fetched_at IS 'when the last segment was given to a server';
 COMMENT ON COLUMN snowflake_segments.created_at IS 'when the tag was created';
