@@ -498,8 +498,9 @@ may_vary(Node *node, void *context)
 
 /*
  * May an expression be evaluated twice?  Not if that could give two results.
- * Nor if it costs so much that one call of snowflake_in() is cheaper; an
- * uncorrelated subquery does not, since it is run once for all rows.
+ * Without a column it is a key of an index scan and saves all other rows, so
+ * it may cost what it likes.  With one it is evaluated for each row: if it
+ * costs much, one call of snowflake_in() is cheaper.
  */
 static bool
 may_be_doubled(PlannerInfo *root, Expr *expr)
@@ -508,8 +509,10 @@ may_be_doubled(PlannerInfo *root, Expr *expr)
 
 	if (contain_volatile_functions((Node *) expr))
 		return false;
+	if (!contain_vars_of_level((Node *) expr, 0))
+		return !may_vary((Node *) expr, NULL);
 	if (contain_subplans((Node *) expr))
-		return !contain_vars_of_level((Node *) expr, 0) && !may_vary((Node *) expr, NULL);
+		return false;
 	cost_qual_eval_node(&cost, (Node *) expr, root);
 	return cost.startup + cost.per_tuple <= 10 * cpu_operator_cost;
 }

@@ -43,7 +43,7 @@ typedef struct SlotStats
 	uint64		issued;			/* since shared memory was made */
 	uint64		issued_at_reset;
 	int			npids;
-	Datum	   *pids;
+	Datum	   *pids;			/* in one array of all slots */
 } SlotStats;
 
 /* A copy of what changes with the backends, all of it from one moment. */
@@ -93,6 +93,7 @@ take_snapshot(void)
 	uint64	   *issued = palloc(sizeof(uint64) * shared->nslots);
 	int		   *pid = palloc(sizeof(int) * shared->nbackends);
 	int		   *slot = palloc(sizeof(int) * shared->nbackends);
+	Datum	   *pids = palloc(sizeof(Datum) * shared->nbackends);
 	Worker	   *worker;
 
 	result->slots = palloc0(sizeof(SlotStats) * shared->nslots);
@@ -116,14 +117,21 @@ take_snapshot(void)
 	result->last_error_encoding = worker->error_encoding;
 	LWLockRelease(shared->lock);
 
+	for (int i = 0; i < result->nbackends; i++)
+		result->slots[slot[i]].npids++;
 	for (int i = 0; i < shared->nslots; i++)
-		result->slots[i].issued = issued[i];
+	{
+		SlotStats  *of = &result->slots[i];
+
+		of->issued = issued[i];
+		of->pids = pids;
+		pids += of->npids;
+		of->npids = 0;
+	}
 	for (int i = 0; i < result->nbackends; i++)
 	{
 		SlotStats  *of = &result->slots[slot[i]];
 
-		if (of->pids == NULL)
-			of->pids = palloc(sizeof(Datum) * result->nbackends);
 		of->pids[of->npids++] = Int32GetDatum(pid[i]);
 	}
 	return result;

@@ -428,6 +428,16 @@ foreach my $rest ('TABLESAMPLE BERNOULLI (50)', 'LIMIT 1', 'OFFSET 1', 'ORDER BY
 unlike(conditions("SELECT FROM event WHERE snowflake_in(id, (SELECT period FROM shift ORDER BY name LIMIT 1))"),
 	qr/snowflake_in/, 'but the first one');
 
+# A function that costs more than the rest of the condition, in its default of 100
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION period_of(shift text) RETURNS tstzrange STABLE LANGUAGE plpgsql
+AS 'BEGIN RETURN (SELECT period FROM shift WHERE name = $1); END';
+SQL
+like(conditions("SELECT FROM event WHERE snowflake_in(id, period_of('night'))"),
+	qr/^id >= first.* AND id <= last/, 'a costly period is evaluated once for an index scan');
+like(conditions('SELECT FROM shift JOIN event ON snowflake_in(id, period_of(name))'),
+	qr/snowflake_in/, 'but not twice for each row');
+
 # A day, by two dates or by a text, begins where the session has its midnight:
 # that is known when the query starts.
 foreach my $condition (
