@@ -778,7 +778,7 @@ BEGIN
             'may execute snowflake_advance().'),
         (d.need IN ('raise', 'advance') AND NOT x.is_forbidden, d.need, format('new IDs begin at '
             '%s, to be above %s; the durable mark stays there after a rollback, too', x.above, max),
-            format('SELECT %s(%s)', f.advance::regproc, highest), NULL)
+            format('SELECT %s(%s::bigint, false)', f.advance::regproc, highest), NULL)
     ) AS k (applies, kind, detail, command, hint) WHERE k.applies;
     IF back THEN
         new_default := NULL;
@@ -972,7 +972,8 @@ BEGIN
                 RAISE NOTICE 'step % of %: %', r.step, r.steps, r.command;
             END IF;
             IF r.kind = 'raise' THEN
-                PERFORM snowflake_catalog.raise_mark(substring(r.command, '([0-9]+)[)]$')::bigint);
+                PERFORM snowflake_catalog.raise_mark(
+                    substring(r.command, '([0-9]+)::bigint, false[)]$')::bigint);
             ELSE
                 EXECUTE r.command;
             END IF;

@@ -2,15 +2,22 @@ GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
 GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
 
 -- Whoever dumps the database reads the formats of keys.  Whoever restores it, and so creates the
--- extension, inserts them, though a trusted extension's objects are not its owner's.
+-- extension, inserts them, though a trusted extension's objects are not its owner's.  By the name
+-- of the owner, as @extowner@ is refused where that has a quote or a dollar sign.
 GRANT SELECT ON snowflake_catalog.key_formats TO PUBLIC;
-GRANT INSERT ON snowflake_catalog.key_formats TO @extowner@;
-
-GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
-    text, integer, integer, integer, integer, integer) TO @extowner@ WITH GRANT OPTION;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
-    text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
+DO $$
+DECLARE
+    owner name := (SELECT pg_catalog.pg_get_userbyid(e.extowner) FROM pg_catalog.pg_extension AS e
+                   WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake'::name);
+BEGIN
+    EXECUTE pg_catalog.format('GRANT INSERT ON snowflake_catalog.key_formats TO %I', owner);
+    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION '
+        'snowflake_key_format_create(text, text, integer, integer, integer, text, text, integer, '
+        'integer, integer, integer, integer), '
+        'snowflake_key_format_alter(text, text, integer, integer, integer, text, text, integer, '
+        'integer, integer, integer, integer, text), '
+        'snowflake_key_format_drop(text) TO %I WITH GRANT OPTION', owner);
+END $$;
 
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
 GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;

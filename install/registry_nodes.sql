@@ -145,7 +145,8 @@ COMMENT ON FUNCTION snowflake_nodes_stranger(timestamptz, snowflake_node_request
 -- Claim, under the lock of the row "r": so claims come one after the other.  A
 -- number that nobody had yet, or whose lease has run out here and whose mark is
 -- past by the clock of the claimant, so that two clocks have to agree: the one
--- that it registers, or the one that it had last, else the lowest.
+-- that it registers, or the one that it had last, else the lowest.  A clock that
+-- no claimant may have does not count: its floor would be as far ahead.
 --
 -- While closed or guarded only a number that the server still has: then its claim
 -- was lost.  That is written down whether the server goes on with it or not, as
@@ -187,7 +188,8 @@ BEGIN
       AND NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
                       WHERE p.node = c.node
                         AND (p.expires_at >= at
-                             OR to_timestamp(p.mark / 1000000::float8) > ask.clock AND NOT is_shut))
+                             OR to_timestamp(p.mark / 1000000::float8)
+                                > least(ask.clock, at + interval '10 s') AND NOT is_shut))
       AND (c.node = ask.held AND is_held OR NOT is_shut)
     ORDER BY c.node IS DISTINCT FROM ask.held, c.node
     LIMIT 1
@@ -309,7 +311,8 @@ BEGIN
     END IF;
 
     SELECT o.* INTO l FROM @extschema@.snowflake_node_lease AS o
-    WHERE o.node = ask.number AND to_timestamp(o.mark / 1000000::float8) > ask.clock;
+    WHERE o.node = ask.number
+      AND to_timestamp(o.mark / 1000000::float8) > least(ask.clock, at + interval '10 s');
     IF FOUND THEN
         refusal := format('node number %s is not free until %s', l.node,
                           to_char(to_timestamp(l.mark / 1000000::float8) AT TIME ZONE 'UTC',
@@ -322,7 +325,8 @@ BEGIN
 
     taken := (SELECT count(*) FROM @extschema@.snowflake_node_lease AS p
               WHERE p.node <= ask.max_node
-                AND (p.expires_at >= at OR to_timestamp(p.mark / 1000000::float8) > ask.clock));
+                AND (p.expires_at >= at OR to_timestamp(p.mark / 1000000::float8)
+                                           > least(ask.clock, at + interval '10 s')));
     IF ask.number IS NULL AND taken > ask.max_node THEN
         refusal := format('all %s node numbers are taken', taken);
         refusal_detail := @extschema@.snowflake_nodes_holders(at, ask, false);
@@ -389,7 +393,7 @@ BEGIN
 
             r := @extschema@.snowflake_registry_arrive(at, here, started, ask.lease_ttl, r);
             is_ahead := coalesce(ask.seen > r.changes, false)
-                        OR coalesce(ask.renewals > own.renewals, false);
+                        OR coalesce(own.node = ask.held AND ask.renewals > own.renewals, false);
             r := @extschema@.snowflake_registry_compare(at, r, own.token, ask.lease_ttl, ask.seen,
                 is_ahead,
                 coalesce(ask.seen IS NOT NULL AND own.renewals - ask.renewals BETWEEN 0 AND 1
@@ -447,7 +451,8 @@ BEGIN
         WHERE o.token = own.token
           AND o.node <= ask.max_node
           AND o.node = coalesce(ask.number, o.node)
-          AND (ask.renewals IS NULL OR ask.renewals <= o.renewals)
+          AND (ask.renewals IS NULL OR o.node IS DISTINCT FROM ask.held
+               OR ask.renewals <= o.renewals)
           AND (o.layout = ask.layout
                OR NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS s
                               WHERE s.node <> o.node
@@ -536,8 +541,7 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --                 yet, so it is taken from "clock"
 --   seen          the most changes that this registry ever told it of; null:
 --                 none
---   renewals      of the last answer that counted, for the row of one of the
---                 tokens; null: none
+--   renewals      of the last answer that counted, which was for "held"; null: none
 --   wants_peers   whether to look at all leases for the answer
 --
 -- The answer:
@@ -587,7 +591,7 @@ COMMENT ON FUNCTION snowflake_lease_node(integer, uuid, integer, integer, uuid, 
 -- and issues nothing more with the number.  Until then, and when it does not
 -- reach this registry, it may issue up to its mark.  So that stays, but when
 -- the caller knows better.  One that is registered may have issued IDs for long
--- without this registry, and is stopped by now.
+-- without this registry, with a clock as far ahead as it was, and is stopped by now.
 CREATE FUNCTION snowflake_nodes_release(at timestamptz, node integer, issued_until timestamptz)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -602,7 +606,8 @@ BEGIN
                              timestamptz '1970-01-01 00:00:00+00'),
                              timestamptz '3000-01-01 00:00:00+00')) * 1000000.0)::bigint)
                     WHEN l.expires_at = 'infinity'
-                    THEN greatest(l.mark, @extschema@.snowflake_nodes_limit(at))
+                    THEN greatest(l.mark, @extschema@.snowflake_nodes_limit(
+                             at + greatest(l.clock_offset, interval '0')))
                     ELSE l.mark END
     WHERE l.node = snowflake_nodes_release.node
       -- once more by who knows better now

@@ -298,7 +298,7 @@ BEGIN
             AND NOT (r.loses_nothing
                 AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
         until := at + @extschema@.snowflake_registry_longest(at, asked, is_moved);
-        IF is_moved THEN
+        IF is_moved AND until > at THEN
             r.closed_until := greatest(r.closed_until, r.guarded_until, until);
             r.guarded_until := '-infinity';
         ELSIF r.place = here AND until > at

@@ -81,7 +81,7 @@ BEGIN
     ELSIF ask.reporter IS NULL
        OR own.reporter IS NULL AND cardinality(ask.tags) = 0 AND ask.reports IS NULL
        OR own.started_at = r.started_at AND own.hold = ask.hold AND NOT takes
-          AND own.reports >= coalesce(ask.reports, 0)
+          AND own.reports = coalesce(ask.reports, own.reports)
           AND own.reported_at BETWEEN at - ask.hold / 20 AND at THEN
         RETURN own.reports;
     END IF;
@@ -111,15 +111,18 @@ COMMENT ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_req
 
 -- Which tags of a request are to change, by their places in it, as is known before
 -- they are locked: "told" are those of which the server has seen more than is on
--- record, "wanted" others of which it can be given something.  Both are null where it
--- has seen more than any loss can explain: a million of the longest segments.
+-- record, "wanted" others of which it can be given something.  An error where it has
+-- seen more than any loss of segments can explain: a million of the longest ones.
 CREATE FUNCTION snowflake_segments_due(
     ask snowflake_segment_request, OUT told integer[], OUT wanted integer[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    strange integer;
 BEGIN
     SELECT coalesce(array_agg(c.n) FILTER (WHERE c.ahead > 0), '{}'),
-           coalesce(array_agg(c.n) FILTER (WHERE c.is_wanted AND c.ahead <= 0), '{}')
-    INTO told, wanted
+           coalesce(array_agg(c.n) FILTER (WHERE c.is_wanted AND c.ahead <= 0), '{}'),
+           min(c.n) FILTER (WHERE c.ahead > 1000000::bigint * greatest(c.step, 1000000))
+    INTO told, wanted, strange
     FROM (SELECT a.n,
                  CASE WHEN a.incarnation = s.incarnation THEN a.seen - s.max_id ELSE 0 END AS ahead,
                  s.step,
@@ -129,8 +132,15 @@ BEGIN
                           unnest(ask.lengths))
                WITH ORDINALITY AS a (tag, incarnation, seen, length, n)
           JOIN @extschema@.snowflake_segment_tag AS s ON s.tag = a.tag AND s.dropped_at IS NULL
-          OFFSET 0) AS c
-    HAVING count(*) FILTER (WHERE c.ahead > 1000000::bigint * greatest(c.step, 1000000)) = 0;
+          OFFSET 0) AS c;
+    IF strange IS NOT NULL THEN
+        RAISE EXCEPTION 'the registry does not know of numbers up to % of segment tag "%"',
+                ask.seen[strange], ask.tags[strange]
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = format('If they are in use, run this in the registry: SELECT '
+                      'snowflake_alter_tag(%L, %s, NULL, NULL, NULL). If not, restart the server.',
+                      ask.tags[strange], least(ask.seen[strange], 9223372036854775806) + 1);
+    END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_segments_due(snowflake_segment_request) IS
 'the tags that a call of snowflake_take_segments() changes';
@@ -219,9 +229,6 @@ BEGIN
     SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
     ask.hold := least(ask.hold, r.longest_lease);
     due := @extschema@.snowflake_segments_due(ask);
-    IF due.told IS NULL THEN
-        RETURN;
-    END IF;
     r := @extschema@.snowflake_registry_arrive(at, here, started, ask.hold, r);
     IF ask.hold > interval '0' THEN
         r := @extschema@.snowflake_registry_compare(at, r,
@@ -350,6 +357,7 @@ CREATE FUNCTION snowflake_create_tag(
     description text, OUT made boolean, OUT max_id bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM @extschema@.snowflake_registry_durable();
     INSERT INTO @extschema@.snowflake_segment_tag AS s (tag, incarnation, max_id, step, delta,
         remainder, max_value, description, created_at)
     VALUES (tag, gen_random_uuid(), start - 1, step, delta, remainder, max_value, description,
@@ -388,6 +396,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     t @extschema@.snowflake_segment_tag;
 BEGIN
+    PERFORM @extschema@.snowflake_registry_durable();
     SELECT s.* INTO t FROM @extschema@.snowflake_segment_tag AS s
     WHERE s.tag = snowflake_alter_tag.tag AND s.dropped_at IS NULL
     FOR UPDATE;
@@ -427,6 +436,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     t @extschema@.snowflake_segment_tag;
 BEGIN
+    PERFORM @extschema@.snowflake_registry_durable();
     IF forget IS NOT TRUE AND EXISTS (
         SELECT FROM @extschema@.snowflake_registry_place AS p
         WHERE greatest(p.closed_until, p.guarded_until) > clock_timestamp()) THEN

@@ -1890,7 +1890,7 @@ BEGIN
             'may execute snowflake_advance().'),
         (d.need IN ('raise', 'advance') AND NOT x.is_forbidden, d.need, format('new IDs begin at '
             '%s, to be above %s; the durable mark stays there after a rollback, too', x.above, max),
-            format('SELECT %s(%s)', f.advance::regproc, highest), NULL)
+            format('SELECT %s(%s::bigint, false)', f.advance::regproc, highest), NULL)
     ) AS k (applies, kind, detail, command, hint) WHERE k.applies;
     IF back THEN
         new_default := NULL;
@@ -2084,7 +2084,8 @@ BEGIN
                 RAISE NOTICE 'step % of %: %', r.step, r.steps, r.command;
             END IF;
             IF r.kind = 'raise' THEN
-                PERFORM snowflake_catalog.raise_mark(substring(r.command, '([0-9]+)[)]$')::bigint);
+                PERFORM snowflake_catalog.raise_mark(
+                    substring(r.command, '([0-9]+)::bigint, false[)]$')::bigint);
             ELSE
                 EXECUTE r.command;
             END IF;
@@ -2814,15 +2815,22 @@ GRANT USAGE ON SCHEMA snowflake_catalog TO PUBLIC;
 GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
 
 -- Whoever dumps the database reads the formats of keys.  Whoever restores it, and so creates the
--- extension, inserts them, though a trusted extension's objects are not its owner's.
+-- extension, inserts them, though a trusted extension's objects are not its owner's.  By the name
+-- of the owner, as @extowner@ is refused where that has a quote or a dollar sign.
 GRANT SELECT ON snowflake_catalog.key_formats TO PUBLIC;
-GRANT INSERT ON snowflake_catalog.key_formats TO @extowner@;
-
-GRANT EXECUTE ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
-    text, integer, integer, integer, integer, integer) TO @extowner@ WITH GRANT OPTION;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text,
-    text, integer, integer, integer, integer, integer, text) TO @extowner@ WITH GRANT OPTION;
-GRANT EXECUTE ON FUNCTION snowflake_key_format_drop(text) TO @extowner@ WITH GRANT OPTION;
+DO $$
+DECLARE
+    owner name := (SELECT pg_catalog.pg_get_userbyid(e.extowner) FROM pg_catalog.pg_extension AS e
+                   WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake'::name);
+BEGIN
+    EXECUTE pg_catalog.format('GRANT INSERT ON snowflake_catalog.key_formats TO %I', owner);
+    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION '
+        'snowflake_key_format_create(text, text, integer, integer, integer, text, text, integer, '
+        'integer, integer, integer, integer), '
+        'snowflake_key_format_alter(text, text, integer, integer, integer, text, text, integer, '
+        'integer, integer, integer, integer, text), '
+        'snowflake_key_format_drop(text) TO %I WITH GRANT OPTION', owner);
+END $$;
 
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
 GRANT SELECT ON pg_stat_snowflake_slots TO PUBLIC;

@@ -303,7 +303,7 @@ BEGIN
             AND NOT (r.loses_nothing
                 AND regexp_replace(r.place, '/[^/]*', '') = regexp_replace(here, '/[^/]*', ''));
         until := at + @extschema@.snowflake_registry_longest(at, asked, is_moved);
-        IF is_moved THEN
+        IF is_moved AND until > at THEN
             r.closed_until := greatest(r.closed_until, r.guarded_until, until);
             r.guarded_until := '-infinity';
         ELSIF r.place = here AND until > at
@@ -606,7 +606,8 @@ COMMENT ON FUNCTION snowflake_nodes_stranger(timestamptz, snowflake_node_request
 -- Claim, under the lock of the row "r": so claims come one after the other.  A
 -- number that nobody had yet, or whose lease has run out here and whose mark is
 -- past by the clock of the claimant, so that two clocks have to agree: the one
--- that it registers, or the one that it had last, else the lowest.
+-- that it registers, or the one that it had last, else the lowest.  A clock that
+-- no claimant may have does not count: its floor would be as far ahead.
 --
 -- While closed or guarded only a number that the server still has: then its claim
 -- was lost.  That is written down whether the server goes on with it or not, as
@@ -648,7 +649,8 @@ BEGIN
       AND NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
                       WHERE p.node = c.node
                         AND (p.expires_at >= at
-                             OR to_timestamp(p.mark / 1000000::float8) > ask.clock AND NOT is_shut))
+                             OR to_timestamp(p.mark / 1000000::float8)
+                                > least(ask.clock, at + interval '10 s') AND NOT is_shut))
       AND (c.node = ask.held AND is_held OR NOT is_shut)
     ORDER BY c.node IS DISTINCT FROM ask.held, c.node
     LIMIT 1
@@ -770,7 +772,8 @@ BEGIN
     END IF;
 
     SELECT o.* INTO l FROM @extschema@.snowflake_node_lease AS o
-    WHERE o.node = ask.number AND to_timestamp(o.mark / 1000000::float8) > ask.clock;
+    WHERE o.node = ask.number
+      AND to_timestamp(o.mark / 1000000::float8) > least(ask.clock, at + interval '10 s');
     IF FOUND THEN
         refusal := format('node number %s is not free until %s', l.node,
                           to_char(to_timestamp(l.mark / 1000000::float8) AT TIME ZONE 'UTC',
@@ -783,7 +786,8 @@ BEGIN
 
     taken := (SELECT count(*) FROM @extschema@.snowflake_node_lease AS p
               WHERE p.node <= ask.max_node
-                AND (p.expires_at >= at OR to_timestamp(p.mark / 1000000::float8) > ask.clock));
+                AND (p.expires_at >= at OR to_timestamp(p.mark / 1000000::float8)
+                                           > least(ask.clock, at + interval '10 s')));
     IF ask.number IS NULL AND taken > ask.max_node THEN
         refusal := format('all %s node numbers are taken', taken);
         refusal_detail := @extschema@.snowflake_nodes_holders(at, ask, false);
@@ -850,7 +854,7 @@ BEGIN
 
             r := @extschema@.snowflake_registry_arrive(at, here, started, ask.lease_ttl, r);
             is_ahead := coalesce(ask.seen > r.changes, false)
-                        OR coalesce(ask.renewals > own.renewals, false);
+                        OR coalesce(own.node = ask.held AND ask.renewals > own.renewals, false);
             r := @extschema@.snowflake_registry_compare(at, r, own.token, ask.lease_ttl, ask.seen,
                 is_ahead,
                 coalesce(ask.seen IS NOT NULL AND own.renewals - ask.renewals BETWEEN 0 AND 1
@@ -908,7 +912,8 @@ BEGIN
         WHERE o.token = own.token
           AND o.node <= ask.max_node
           AND o.node = coalesce(ask.number, o.node)
-          AND (ask.renewals IS NULL OR ask.renewals <= o.renewals)
+          AND (ask.renewals IS NULL OR o.node IS DISTINCT FROM ask.held
+               OR ask.renewals <= o.renewals)
           AND (o.layout = ask.layout
                OR NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS s
                               WHERE s.node <> o.node
@@ -997,8 +1002,7 @@ COMMENT ON FUNCTION snowflake_nodes_serve(timestamptz, text, timestamptz, snowfl
 --                 yet, so it is taken from "clock"
 --   seen          the most changes that this registry ever told it of; null:
 --                 none
---   renewals      of the last answer that counted, for the row of one of the
---                 tokens; null: none
+--   renewals      of the last answer that counted, which was for "held"; null: none
 --   wants_peers   whether to look at all leases for the answer
 --
 -- The answer:
@@ -1048,7 +1052,7 @@ COMMENT ON FUNCTION snowflake_lease_node(integer, uuid, integer, integer, uuid, 
 -- and issues nothing more with the number.  Until then, and when it does not
 -- reach this registry, it may issue up to its mark.  So that stays, but when
 -- the caller knows better.  One that is registered may have issued IDs for long
--- without this registry, and is stopped by now.
+-- without this registry, with a clock as far ahead as it was, and is stopped by now.
 CREATE FUNCTION snowflake_nodes_release(at timestamptz, node integer, issued_until timestamptz)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -1063,7 +1067,8 @@ BEGIN
                              timestamptz '1970-01-01 00:00:00+00'),
                              timestamptz '3000-01-01 00:00:00+00')) * 1000000.0)::bigint)
                     WHEN l.expires_at = 'infinity'
-                    THEN greatest(l.mark, @extschema@.snowflake_nodes_limit(at))
+                    THEN greatest(l.mark, @extschema@.snowflake_nodes_limit(
+                             at + greatest(l.clock_offset, interval '0')))
                     ELSE l.mark END
     WHERE l.node = snowflake_nodes_release.node
       -- once more by who knows better now
@@ -1227,7 +1232,7 @@ BEGIN
     ELSIF ask.reporter IS NULL
        OR own.reporter IS NULL AND cardinality(ask.tags) = 0 AND ask.reports IS NULL
        OR own.started_at = r.started_at AND own.hold = ask.hold AND NOT takes
-          AND own.reports >= coalesce(ask.reports, 0)
+          AND own.reports = coalesce(ask.reports, own.reports)
           AND own.reported_at BETWEEN at - ask.hold / 20 AND at THEN
         RETURN own.reports;
     END IF;
@@ -1257,15 +1262,18 @@ COMMENT ON FUNCTION snowflake_segments_report(timestamptz, snowflake_segment_req
 
 -- Which tags of a request are to change, by their places in it, as is known before
 -- they are locked: "told" are those of which the server has seen more than is on
--- record, "wanted" others of which it can be given something.  Both are null where it
--- has seen more than any loss can explain: a million of the longest segments.
+-- record, "wanted" others of which it can be given something.  An error where it has
+-- seen more than any loss of segments can explain: a million of the longest ones.
 CREATE FUNCTION snowflake_segments_due(
     ask snowflake_segment_request, OUT told integer[], OUT wanted integer[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    strange integer;
 BEGIN
     SELECT coalesce(array_agg(c.n) FILTER (WHERE c.ahead > 0), '{}'),
-           coalesce(array_agg(c.n) FILTER (WHERE c.is_wanted AND c.ahead <= 0), '{}')
-    INTO told, wanted
+           coalesce(array_agg(c.n) FILTER (WHERE c.is_wanted AND c.ahead <= 0), '{}'),
+           min(c.n) FILTER (WHERE c.ahead > 1000000::bigint * greatest(c.step, 1000000))
+    INTO told, wanted, strange
     FROM (SELECT a.n,
                  CASE WHEN a.incarnation = s.incarnation THEN a.seen - s.max_id ELSE 0 END AS ahead,
                  s.step,
@@ -1275,8 +1283,15 @@ BEGIN
                           unnest(ask.lengths))
                WITH ORDINALITY AS a (tag, incarnation, seen, length, n)
           JOIN @extschema@.snowflake_segment_tag AS s ON s.tag = a.tag AND s.dropped_at IS NULL
-          OFFSET 0) AS c
-    HAVING count(*) FILTER (WHERE c.ahead > 1000000::bigint * greatest(c.step, 1000000)) = 0;
+          OFFSET 0) AS c;
+    IF strange IS NOT NULL THEN
+        RAISE EXCEPTION 'the registry does not know of numbers up to % of segment tag "%"',
+                ask.seen[strange], ask.tags[strange]
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = format('If they are in use, run this in the registry: SELECT '
+                      'snowflake_alter_tag(%L, %s, NULL, NULL, NULL). If not, restart the server.',
+                      ask.tags[strange], least(ask.seen[strange], 9223372036854775806) + 1);
+    END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_segments_due(snowflake_segment_request) IS
 'the tags that a call of snowflake_take_segments() changes';
@@ -1365,9 +1380,6 @@ BEGIN
     SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
     ask.hold := least(ask.hold, r.longest_lease);
     due := @extschema@.snowflake_segments_due(ask);
-    IF due.told IS NULL THEN
-        RETURN;
-    END IF;
     r := @extschema@.snowflake_registry_arrive(at, here, started, ask.hold, r);
     IF ask.hold > interval '0' THEN
         r := @extschema@.snowflake_registry_compare(at, r,
@@ -1496,6 +1508,7 @@ CREATE FUNCTION snowflake_create_tag(
     description text, OUT made boolean, OUT max_id bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM @extschema@.snowflake_registry_durable();
     INSERT INTO @extschema@.snowflake_segment_tag AS s (tag, incarnation, max_id, step, delta,
         remainder, max_value, description, created_at)
     VALUES (tag, gen_random_uuid(), start - 1, step, delta, remainder, max_value, description,
@@ -1534,6 +1547,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     t @extschema@.snowflake_segment_tag;
 BEGIN
+    PERFORM @extschema@.snowflake_registry_durable();
     SELECT s.* INTO t FROM @extschema@.snowflake_segment_tag AS s
     WHERE s.tag = snowflake_alter_tag.tag AND s.dropped_at IS NULL
     FOR UPDATE;
@@ -1573,6 +1587,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     t @extschema@.snowflake_segment_tag;
 BEGIN
+    PERFORM @extschema@.snowflake_registry_durable();
     IF forget IS NOT TRUE AND EXISTS (
         SELECT FROM @extschema@.snowflake_registry_place AS p
         WHERE greatest(p.closed_until, p.guarded_until) > clock_timestamp()) THEN

@@ -25,9 +25,13 @@ import sys
 import time
 import urllib.request
 
-IS_HERE = "SELECT extname FROM pg_extension WHERE extname = 'snowflake'"
+SCHEMA = """SELECT quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace
+WHERE extname = 'snowflake'"""
+# whose owner could put anything there: not for a superuser, if the owner is none
+REGISTRY_SCHEMA = SCHEMA.replace("'snowflake'", """'snowflake_registry'
+AND (pg_get_userbyid(extowner) = current_user OR (SELECT rolsuper FROM pg_roles r WHERE r.oid = extowner))""")
 # What keeps a server from drawing.  Not what is the same on every member.
-WOULD_FAIL = """SELECT name || ': ' || detail FROM snowflake_check()
+WOULD_FAIL = """SELECT name || ': ' || detail FROM {}.snowflake_check()
 WHERE status = 'error' AND name IN ('preload', 'node_id', 'layout', 'lifetime', 'clock', 'worker')
    OR status = 'warning' AND (name = 'node_id' OR detail LIKE '%draw no ID%')"""
 REPLAYED = "SELECT pg_last_wal_replay_lsn()"
@@ -35,7 +39,8 @@ REPLAYED = "SELECT pg_last_wal_replay_lsn()"
 HAS_NO_MORE = """SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) <= '{}'
 WHERE pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS NOT NULL"""
 # the timeline on which it is open, or its state
-OPEN_ON = "SELECT CASE state WHEN 'open' THEN split_part(place, '/', 2) ELSE state END FROM snowflake_registry"
+OPEN_ON = "SELECT CASE state WHEN 'open' THEN split_part(place, '/', 2) ELSE state END FROM {}.snowflake_registry"
+OPEN = "SELECT {}.snowflake_open_registry()"
 # the timeline that the present one came from, as in OPEN_ON
 PARENT = """SELECT lpad(upper(to_hex(split_part(line, E'\\t', 1)::int)), 8, '0')
 FROM regexp_split_to_table(pg_read_file(format('pg_wal/%s.history', left(pg_walfile_name(pg_current_wal_lsn()), 8))), '\\n')
@@ -52,7 +57,7 @@ def ask(conninfo, sql, seconds):
     environment = dict(os.environ, PGCONNECT_TIMEOUT="2", PGAPPNAME="patroni_hook")
     try:
         return subprocess.run(
-            ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", conninfo, "-c", sql],
+            ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", conninfo, "-c", "SET search_path = pg_catalog", "-c", sql],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=seconds, check=True,
             universal_newlines=True).stdout.splitlines()
     except subprocess.CalledProcessError:  # psql has said why
@@ -60,6 +65,12 @@ def ask(conninfo, sql, seconds):
     except (OSError, subprocess.TimeoutExpired) as error:
         say(error)
         return None
+
+
+def ask_extension(conninfo, schema_sql, sql, seconds):
+    """The same of the extension whose schema that is.  None if there is none."""
+    schema = ask(conninfo, schema_sql, 5)
+    return ask(conninfo, sql.format(schema[0]), seconds) if schema else None
 
 
 def wait_for(wanted, function, seconds):
@@ -107,10 +118,11 @@ def look_at_registry(options, config):
     why = wait_for(None, lambda: doubt(options), 2)
     if why:
         return {"doubt": why}
-    state = ask(options.registry, OPEN_ON, 5)
+    state = ask_extension(options.registry, REGISTRY_SCHEMA, OPEN_ON, 5)
     if state in (["closed"], ["guarded"]):
         return {"doubt": f"it was {state[0]} before"}
-    return {"open_on": state[0]} if state else {"doubt": "its state could not be read"}
+    return {"open_on": state[0]} if state else {"doubt": "its state could not be read, "
+                                                          "or its owner is neither a superuser nor the role of --registry"}
 
 
 def rest_api(options):
@@ -185,7 +197,7 @@ def pre_promote(options):
     config = dynamic_configuration(options)
     note = Note(options)
     refused = note.take(600).get("refused")
-    wrong = ask(options.dbname, IS_HERE, 5) and ask(options.dbname, WOULD_FAIL, 10) or []
+    wrong = ask_extension(options.dbname, SCHEMA, WOULD_FAIL, 10) or []
 
     for row in wrong:
         say(f"after a promotion this server could draw no ID: {row}")
@@ -204,9 +216,9 @@ def on_role_change(options):
         why = note.get("doubt", "pre_promote has noted nothing in the last 5 minutes")
     elif wait_for(["f"], lambda: ask(options.registry, "SELECT pg_is_in_recovery()", 5), 60) != ["f"]:
         why = "its database does not answer as a primary"
-    elif ask(options.registry, PARENT, 5) != [note["open_on"]]:
+    elif ask(options.dbname, PARENT, 5) != [note["open_on"]]:
         why = f"it was open on timeline {note['open_on']}, which is not the parent of the present one"
-    elif not ask(options.registry, "SELECT snowflake_open_registry()", 60):
+    elif not ask_extension(options.registry, REGISTRY_SCHEMA, OPEN, 60):
         why = "it could not be opened"
     else:
         say("the registry is open: the promotion has lost nothing")

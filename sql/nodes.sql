@@ -95,6 +95,20 @@ SELECT a.free FROM ask(2, 75, max_node => 2147483647, wants_peers => true) AS a;
 SELECT snowflake_nodes_release(t(76), 1, t(80)), snowflake_nodes_release(t(76), 1, t(80)), snowflake_nodes_release(t(76), 3, t(80));
 SELECT changes FROM state;
 SELECT told(ask(2, 77, seen => 3, renewals => 6));
+-- what it was told of another number says nothing of this one, also where the answer
+-- to its claim was lost
+SELECT anew();
+SELECT told(ask(1, 0));
+SELECT told(ask(2, 1, held => 0, seen => 1, renewals => 50));
+SELECT told(ask(2, 2, held => 0, seen => 1, renewals => 50));
+SELECT closed_until FROM state;
+-- a clock that no server may have does not make a mark past
+SELECT told(ask(3, 3, number => 2));
+SELECT told(ask(3, 4, number => 2, mark => 1000000));
+SELECT told(ask(3, 5, held => 2, remaining => 9, lease_ttl => 10));
+SELECT told(ask(4, 100, held => 2, number => 2, ahead => 2000000, mark => 100)), (ask(4, 100, number => 2, ahead => 2000000, mark => 100)).refusal_detail;
+SELECT told(ask(4, 100, held => 2, ahead => 2000000, mark => 100));
+SELECT snowflake_nodes_release(t(101), 2, t(100)), told(ask(5, 102, held => 2));
 
 --
 -- Started again: on its guard
@@ -413,8 +427,8 @@ SELECT count(*) FROM snowflake_node_lease;
 SELECT told(ask(1, 1, held => 0, remaining => 30, ahead => 3600, seen => 1, renewals => 1));
 SELECT node, s(expires_at) AS expires, s(mark) AS mark, renewals FROM snowflake_node_lease;
 SELECT told(ask(2, 3602));
-SELECT told(ask(3, 3602, ahead => 60, lease_ttl => 10, mark => 3612, max_node => 0));
-SELECT told(ask(3, 3602, max_node => 0));
+SELECT told(ask(3, 3652, ahead => 10, lease_ttl => 10, mark => 3662, max_node => 0));
+SELECT told(ask(3, 3652, max_node => 0));
 -- likewise what is left of a lease whose last renewal is lost
 UPDATE world SET place = '7000/00000001/5/6';
 SELECT anew();
@@ -483,6 +497,17 @@ SELECT told(ask(1, 100000302, number => 2));
 BEGIN;
 SELECT snowflake_nodes_release(t(100009000), 2, 'infinity');
 SELECT s(mark) AS mark, expires_at = t(100009000) AS expired FROM snowflake_node_lease WHERE node = 2;
+ROLLBACK;
+BEGIN;
+-- its clock was a minute ahead, or behind
+SELECT told(ask(7, 100000302, number => 2, ahead => 60));
+SELECT snowflake_nodes_release(t(100009000), 2, 'infinity');
+SELECT s(mark) AS mark FROM snowflake_node_lease WHERE node = 2;
+ROLLBACK;
+BEGIN;
+SELECT told(ask(7, 100000302, number => 2, ahead => -60));
+SELECT snowflake_nodes_release(t(100009000), 2, 'infinity');
+SELECT s(mark) AS mark FROM snowflake_node_lease WHERE node = 2;
 ROLLBACK;
 BEGIN;
 SELECT snowflake_nodes_release(t(100009000), 2, t(100008000));

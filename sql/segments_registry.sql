@@ -6,6 +6,7 @@ CREATE ROLE regress_snowflake_server;
 -- it belongs to who creates it, who need not be a superuser
 SELECT current_database() AS here \gset
 GRANT CREATE ON DATABASE :here TO regress_snowflake_owner;
+\set SHOW_CONTEXT never
 SET ROLE regress_snowflake_owner;
 CREATE SCHEMA segments;
 CREATE EXTENSION snowflake_registry SCHEMA segments;

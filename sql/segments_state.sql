@@ -295,6 +295,9 @@ SELECT * FROM state;
 UPDATE world SET place = '7000/00000002/5/6';
 SELECT ask(11, 3, 1, hold => 0);
 SELECT * FROM state;
+-- also with a clock that was set back
+UPDATE world SET place = '7000/00000003/5/6', started = -10;
+SELECT ask(11, -9, 1, hold => 0);
 ROLLBACK;
 
 --

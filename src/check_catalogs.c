@@ -194,9 +194,15 @@ check_home(CheckState *state)
 	if (found != NULL)
 		check_say(state, "ok", "A subscription includes tables in which this server keeps its state: %s. The server discards the changes that arrive for them.",
 				  found);
+
+	/* pg_publication_tables locks each table; from 19 on all can have exceptions */
 	found = names(KEPT " SELECT string_agg(DISTINCT quote_ident(p.pubname), ', ')"
-				  " FROM pg_publication p, pg_get_publication_tables(p.pubname) g"
-				  " WHERE g.relid IN (SELECT oid FROM kept)", segments);
+				  " FROM pg_publication p CROSS JOIN kept k JOIN pg_class c ON c.oid = k.oid"
+				  " LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = k.oid"
+				  " LEFT JOIN pg_publication_namespace n ON n.pnpubid = p.oid AND n.pnnspid = c.relnamespace"
+				  " WHERE k.relkind = 'r'"
+				  " AND CASE WHEN p.puballtables THEN r.oid IS NULL ELSE num_nonnulls(r.oid, n.oid) > 0 END",
+				  segments);
 	if (found != NULL)
 		check_say(state, "ok", "A publication includes tables in which this server keeps its state: %s. Subscribers need these tables, too, and discard the changes that arrive.",
 				  found);

@@ -442,11 +442,11 @@ judge(CheckState *state, Column *column)
 		uint64		time = layout_unpack(&snowflake_layout, above, FIELD_TIME);
 
 		findings->errors = lappend(findings->errors,
-								   psprintf("%s has an ID of this server that is not below the durable mark: " INT64_FORMAT ", of %s. The server may draw it again. Run SELECT %s(" INT64_FORMAT "%s).%s",
+								   psprintf("%s has an ID of this server that is not below the durable mark: " INT64_FORMAT ", of %s. The server may draw it again. Run SELECT %s(" INT64_FORMAT "::bigint, %s).%s",
 											column->name, above, show_unit(time),
 											function_name(state, "snowflake_advance"), above,
 											clock_unit_or_end(time) > now + MARK_MAX_AHEAD_US ?
-											", force => true" : "",
+											"true" : "false",
 											(int64) time > latest ?
 											" Then no ID can be drawn before that time; if the row is a mistake, delete it instead." : ""));
 	}

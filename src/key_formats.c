@@ -78,6 +78,10 @@ static FormatRows kept;
 static Oid	kept_relid = InvalidOid;
 static bool kept_is_valid = false;
 
+/* The settings they were read with, which change only where it is not preloaded. */
+static Layout kept_layout;
+static TimestampTz kept_epoch;
+
 /*
  * Rows
  */
@@ -316,6 +320,8 @@ keep_rows(void)
 
 	/* from here on a change may come at any time, and must not be missed */
 	kept_is_valid = true;
+	kept_layout = snowflake_layout;
+	kept_epoch = snowflake_epoch;
 	context = AllocSetContextCreate(TopMemoryContext, "snowflake key formats",
 									ALLOCSET_SMALL_SIZES);
 	caller = MemoryContextSwitchTo(context);
@@ -345,7 +351,8 @@ formats_read(void)
 {
 	/* what was committed is seen within a transaction, too */
 	AcceptInvalidationMessages();
-	if (unlikely(!kept_is_valid))
+	if (unlikely(!kept_is_valid || kept_epoch != snowflake_epoch ||
+				 !layout_equal(&kept_layout, &snowflake_layout)))
 		keep_rows();
 	return &kept;
 }

@@ -70,6 +70,22 @@ window_units(void)
 	return (uint64) ((us + snowflake_layout.unit_us - 1) / snowflake_layout.unit_us);
 }
 
+/* An unlogged sequence is set back by a crash, and not replicated. */
+#define IS_DURABLE	" WHERE (SELECT relpersistence FROM pg_class WHERE oid = '" MARK "'::regclass) = 'p'"
+
+/*
+ * Without a row, or unlogged, it is of no use.
+ */
+static void
+require_durable(uint64 rows)
+{
+	if (rows != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the sequence " MARK " is not durable"),
+				 errhint("Run ALTER SEQUENCE " MARK " SET LOGGED.")));
+}
+
 /*
  * Raise the mark.  It is not lowered, whoever may have raised it.  Returns what
  * it is.
@@ -77,9 +93,8 @@ window_units(void)
 static int64
 write_mark(int64 mark_us)
 {
-	if (home_run("SELECT setval('" MARK "', GREATEST(last_value, " INT64_FORMAT ")) FROM " MARK,
-				 mark_us) != 1)
-		elog(ERROR, "cannot read the sequence " MARK);
+	require_durable(home_run("SELECT setval('" MARK "', GREATEST(last_value, " INT64_FORMAT ")) FROM " MARK IS_DURABLE,
+							 mark_us));
 	return DatumGetInt64(home_result(1));
 }
 
@@ -89,8 +104,7 @@ write_mark(int64 mark_us)
 static int64
 read_mark(bool *written)
 {
-	if (home_run("SELECT last_value, is_called FROM " MARK) != 1)
-		elog(ERROR, "cannot read the sequence " MARK);
+	require_durable(home_run("SELECT last_value, is_called FROM " MARK IS_DURABLE));
 	*written = DatumGetBool(home_result(2));
 	return DatumGetInt64(home_result(1));
 }

@@ -10,6 +10,7 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
+#include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "executor/executor.h"
 #include "fmgr.h"
@@ -18,6 +19,7 @@
 #include "storage/ipc.h"
 #include "tcop/utility.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #include "backfill.h"
@@ -149,7 +151,7 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, voi
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot drop database \"%s\": it holds the durable mark of this server's snowflake IDs",
-						snowflake_database),
+						get_database_name(objectId)),
 				 errhint(DROP_HOME_HINT)));
 	if (classId == ExtensionRelationId && mark_is_home(MyDatabaseId) &&
 		objectId == get_extension_oid(HOME_EXTENSION, true))
@@ -191,6 +193,13 @@ _PG_init(void)
 		ereport(WARNING,
 				(errmsg("snowflake IDs of a session will not increase"),
 				 errdetail("In the layout \"%s\" the sequence is above the time.",
+						   snowflake_layout_text)));
+
+	if (layout_is_above(&snowflake_layout, FIELD_NODE, FIELD_TIME) &&
+		settings_need_lease() && lease_is_used())
+		ereport(WARNING,
+				(errmsg("snowflake IDs of a session will not increase"),
+				 errdetail("In the layout \"%s\" the node is above the time, and this server leases its number, which can change.",
 						   snowflake_layout_text)));
 
 	/* Allowed, as a server may be there to read IDs only. */

@@ -108,6 +108,16 @@ open_draws_note(uint64 unit)
 }
 
 /*
+ * Where its note may be: the places from one that its ID says, since a look at each
+ * that is taken costs as much as the server has processes.
+ */
+static PreparedNote *
+prepared_place(TransactionId xid, int i)
+{
+	return &shared->prepared[(xid % shared->nprepared + i) % shared->nprepared];
+}
+
+/*
  * Keep what this transaction has noted, as it is about to be prepared.  There is
  * a place for it, if transactions can be prepared at all.
  */
@@ -126,7 +136,7 @@ keep_note(XactEvent event, void *arg)
 
 	for (int i = 0; i < shared->nprepared; i++)
 	{
-		PreparedNote *note = &shared->prepared[i];
+		PreparedNote *note = prepared_place(xid, i);
 		uint32		old = pg_atomic_read_u32(&note->xid);
 
 		if ((old == xid || !is_open(old)) &&
@@ -150,7 +160,7 @@ prepared_unit(TransactionId xid)
 {
 	for (int i = 0; i < shared->nprepared; i++)
 	{
-		PreparedNote *note = &shared->prepared[i];
+		PreparedNote *note = prepared_place(xid, i);
 
 		if (pg_atomic_read_u32(&note->xid) == xid)
 			return pg_atomic_read_u64(&note->unit);

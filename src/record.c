@@ -209,9 +209,12 @@ examine_change(const Recorded *row, int64 mark_us)
 	end = unit_of_mark(&former, row->epoch, mark_us);
 	if (change.same_ids)
 	{
-		/* those backfilled have a worker number of their own */
-		change.goes_up = next >= end;
+		/*
+		 * Those backfilled have a worker number of their own; but IDs of
+		 * another epoch from before may be noted there, too.
+		 */
 		change.end_unit = Min(Max(end, backfill_end()), change.end_unit);
+		change.goes_up = next >= (change.same_times ? end : change.end_unit);
 	}
 	else if (layout_sorts_by_time(&former) && layout_sorts_by_time(&snowflake_layout))
 	{
@@ -284,6 +287,8 @@ record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 	Layout		layout;
 	LayoutError error;
 
+	/* until it is moved, that database must not be dropped */
+	shared->mark.elsewhere = is_own && !is_home ? get_database_oid(database, true) : InvalidOid;
 	if (is_own && !is_home)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),

@@ -118,13 +118,14 @@ choose_alone(bool is_full)
 }
 
 /*
- * Add an entry to the request.  Segments.lock is held.
+ * Add an entry to the request, only to report it where takes is not set.
+ * Segments.lock is held.
  */
 static void
-add_ask(Segment *segment, TimestampTz now)
+add_ask(Segment *segment, TimestampTz now, bool takes)
 {
 	SegmentAsk *ask = &request.asks[request.nasks++];
-	bool		is_asked = pg_atomic_read_u32(&segment->asked) != 0;
+	bool		is_asked = takes && pg_atomic_read_u32(&segment->asked) != 0;
 
 	if (is_asked)
 		pg_atomic_write_u32(&segment->asked, 0);
@@ -158,10 +159,11 @@ read_reporter(SegmentReporter *reporter)
 }
 
 /*
- * Ask for what sessions want, and with is_full report all other tags too.
+ * Ask for what sessions want, if takes is set, and with is_full report all other
+ * tags too.
  */
 static void
-build_take(LinkRequest *take, bool is_full)
+build_take(LinkRequest *take, bool is_full, bool takes)
 {
 	Segments   *segments = &shared->segments;
 	TimestampTz now = GetCurrentTimestamp();
@@ -189,7 +191,7 @@ build_take(LinkRequest *take, bool is_full)
 		if (alone != NULL ? segment != alone : request.is_alone && is_new)
 			is_skipped |= is_asked;
 		else
-			add_ask(segment, now);
+			add_ask(segment, now, takes);
 	}
 	LWLockRelease(segments->lock);
 	if (is_skipped)
@@ -277,10 +279,11 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 	{
 		/*
 		 * It may be another registry by now: report before anything is taken,
-		 * and before a command, as only this answer says where it is.
+		 * and before a command, as only this answer says where it is.  Where
+		 * no answer counts, each connection would take segments in vain.
 		 */
 		request.reported_at = 0;
-		build_take(sent, true);
+		build_take(sent, true, false);
 		pg_atomic_write_u32(&segments->requested, 1);
 	}
 	else if (build_command(sent))
@@ -289,14 +292,14 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 		pg_atomic_write_u32(&segments->requested, 1);
 	}
 	else if (!segment_is_at_home())
-		build_take(sent, sent_at >= request.reported_at + POLL_MS * INT64CONST(1000));
+		build_take(sent, sent_at >= request.reported_at + POLL_MS * INT64CONST(1000), true);
 	else
 	{
-		build_take(sent, pg_atomic_read_u64(&segments->valid_until_us) != SEGMENTS_ALWAYS);
+		build_take(sent, pg_atomic_read_u64(&segments->valid_until_us) != SEGMENTS_ALWAYS, true);
 
 		/* nothing is known, or nothing else asked: a new tag alone, if there is one */
 		if (request.nasks == 0)
-			build_take(sent, false);
+			build_take(sent, false, true);
 		if (request.nasks == 0)
 			request.kind = FETCH_NOTHING;
 	}
@@ -400,8 +403,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	 * its record of the last segments, and waits for reports of them.  If this
 	 * server has not reported in that time, others may have its numbers.
 	 */
-	if (place != NULL && segments->place[0] != '\0' &&
-		strcmp(place, segments->place) != 0 && (uint64) steady >= until)
+	if (place != NULL && strcmp(place, segments->place) != 0 && (uint64) steady >= until)
 	{
 		for (int i = 0; i < segments->used; i++)
 		{
@@ -499,7 +501,12 @@ apply_command(const SegmentCommand *command)
 
 	if (segment == NULL || !command->result.changed)
 		return;
-	if (command->kind == SEGMENT_DROP)
+	if (command->kind == SEGMENT_CREATE)
+	{
+		/* what is here is of a tag that went without a drop */
+		segment_forget(segment, SEGMENT_NEW);
+	}
+	else if (command->kind == SEGMENT_DROP)
 	{
 		segment_forget(segment, SEGMENT_FREE);
 		segment->in_flight = false;
@@ -575,7 +582,9 @@ take_failed(const char *error, bool passes)
 		if (pg_atomic_read_u32(&segment->serial) != ask->serial)
 			continue;
 		segment->in_flight = false;
-		if (ask->length == 0)
+
+		/* what was only reported may be wanted all the same */
+		if (ask->length == 0 && pg_atomic_read_u32(&segment->asked) == 0)
 			continue;
 		utf8_copy(segment->error, sizeof(segment->error), error);
 		segment->error_at = now;

@@ -239,6 +239,12 @@ like(slurp_file($node->logfile, $offset),
 	qr/WARNING:.*snowflake IDs of a session will not increase/,
 	'a warning for the sequence above the time');
 
+$offset = -s $node->logfile;
+restart_with("snowflake.layout = 'node:5 worker:5 time:41 sequence:12'\nsnowflake.node_id = -1\nsnowflake.registry = 'host=/nowhere'");
+like(slurp_file($node->logfile, $offset),
+	qr/WARNING:.*snowflake IDs of a session will not increase\n.*DETAIL:.*leases its number, which can change/,
+	'a warning for a leased node number above the time');
+
 # where the time is not the highest field, a period is no range
 restart_with("snowflake.layout = 'node:5 worker:5 time:41 sequence:12'");
 foreach my $call ("id_range_for(now())", "id_range_for(now(), now())",
@@ -530,10 +536,14 @@ is($node->safe_psql('other', "SELECT id_range_for('2021-02-23+00', '2021-02-24+0
 is($node->safe_psql('other', "SELECT snowflake_compose('2021-02-23 15:32:04.056+00', 24, 14, 3418)"),
 	'152075078181383514', 'putting together works');
 # by the server's configured layout and epoch
+my $keys = session($node, 'other');
+$keys->query_safe("SELECT snowflake_key_format_create('X', 'X', 4, 8), snowflake_key('X', 42, 152075078181383514)");
 configure("snowflake.layout = 'time:41 node:10 sequence:12'\nsnowflake.epoch = '2020-01-01 00:00:00+00'");
 reload_node($node);
 ok($node->poll_query_until('postgres', 'SELECT (snowflake_parse(152075078181383514)).node', '782'),
 	'the configured layout counts without preload');
+is(session_error($keys, "SELECT snowflake_key('X', 42, 152075078181383514)")->{message}, 'key format "X" cannot be used', 'also for a format of keys that a session knows');
+$keys->quit;
 # a dialect too, whatever else is read; but in a session that has the library
 # the epoch's default stays
 my $session = session($node);

@@ -74,6 +74,9 @@ append_to_file($node->data_dir . '/test.conf', "snowflake.database = 'marks'\n")
 start_node($node);
 draws_nothing(qr/the durable mark of this server is in database "postgres", and "snowflake\.database" is "marks"/, 'restarted');
 
+my (undef, undef, $dropped) = $node->psql('marks', 'DROP DATABASE postgres');
+like($dropped, qr/cannot drop database "postgres": it holds the durable mark/, 'which cannot be dropped');
+
 # 2. and 3. the mark, as it stands
 my $mark = $node->safe_psql('postgres', 'SELECT last_value FROM snowflake_home.mark');
 $node->safe_psql('marks', "CREATE EXTENSION snowflake_home; SELECT setval('snowflake_home.mark', $mark)");

@@ -204,6 +204,10 @@ as('ann', 'GRANT EXECUTE ON FUNCTION snowflake_key_format_drop TO public');
 is($node->safe_psql('mine', "SELECT has_function_privilege(0, 'snowflake_key_format_drop(text)', 'EXECUTE')"), 'f', 'who cannot grant it');
 is(as('bob', "DELETE FROM snowflake_catalog.key_formats"), 3, 'nor does anyone write the table');
 
+# also one whose name is quoted
+sql(q(CREATE ROLE "o'$wner"; CREATE DATABASE quoted OWNER "o'$wner"));
+is($node->safe_psql('quoted', q(SET SESSION AUTHORIZATION "o'$wner"; CREATE EXTENSION snowflake; ) . create_format('X')), '', 'a name with a quote and a dollar sign');
+
 # and restores them
 sql('CREATE DATABASE mine_too OWNER bob');
 $node->command_ok([ 'pg_dump', '-O', '-x', '-f', $dump, $node->connstr('mine') . ' user=bob' ], 'pg_dump as bob');

@@ -442,6 +442,15 @@ sub test_home
 	is($said, '', 'accepted: no warning');
 	flows('accepted with its mark');
 
+	# one that a crash would set back is not drawn by
+	$node->safe_psql('home of marks', 'ALTER SEQUENCE snowflake_home.mark SET UNLOGGED');
+	my $in_vain = sub { ($error) = call("SET snowflake.max_wait = '100ms'; SELECT snowflake_nextval()"); return $error->{detail} =~ /the sequence snowflake_home\.mark is not durable/; };
+	ok(wait_for($in_vain), 'an unlogged mark: nothing is issued');
+	$node->restart;
+	ok(wait_for($in_vain), 'nor after a restart');
+	$node->safe_psql('home of marks', 'ALTER SEQUENCE snowflake_home.mark SET LOGGED');
+	flows('logged again');
+
 	# what another database says is of another server: nothing is drawn before the
 	# floor is known
 	ok(await_pointer($node), 'where it is can be seen');

@@ -138,6 +138,14 @@ foreach my $copy ('off', 'on')
 	is(state_of($s2), $state, "copy $copy: what the subscriber has is what it had");
 	is(doctor($s1), 'ok|A publication includes tables in which this server keeps its state: everything. Subscribers need these tables, too, and discard the changes that arrive.',
 		"copy $copy: snowflake_check() says that they are published");
+	{
+		# tables that are published are not its business
+		my $holder = session($s1);
+
+		$holder->query_safe('BEGIN; LOCK TABLE beat');
+		like(doctor($s1), qr/^ok\|A publication includes/, "copy $copy: while somebody holds a published table");
+		$holder->quit;
+	}
 	is(doctor($s2), 'ok|A subscription includes tables in which this server keeps its state: s. The server discards the changes that arrive for them.',
 		"copy $copy: and subscribed to");
 

@@ -381,7 +381,7 @@ sql("UPDATE pg_index SET indcheckxmin = false WHERE indexrelid = 't_pkey'::regcl
 says($node, 'mark', qr/^ok\|.* ms behind the clock/, 'the clock passes the mark');
 sql("INSERT INTO t SELECT snowflake_compose(reserved_until, 1, 0, 0) FROM pg_stat_snowflake");
 like(check($node, 'tables'),
-	qr/^error\|public\.t\.id has an ID of this server that is not below the durable mark: (\d+), of \S+ \S+\. The server may draw it again\. Run SELECT public\.snowflake_advance\(\1\)\.\n/,
+	qr/^error\|public\.t\.id has an ID of this server that is not below the durable mark: (\d+), of \S+ \S+\. The server may draw it again\. Run SELECT public\.snowflake_advance\(\1::bigint, false\)\.\n/,
 	'an ID at the mark');
 sql('SELECT snowflake_advance(max(id)) FROM t');
 like(check($node, 'tables'), qr/^ok\|/, 'which the mark is raised above');

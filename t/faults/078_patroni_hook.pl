@@ -58,7 +58,13 @@ my $primary = PostgreSQL::Test::Cluster->new('primary');
 $primary->init(allows_streaming => 1);
 $primary->start;
 $primary->safe_psql('postgres', 'CREATE EXTENSION snowflake');
-$primary->safe_psql('postgres', 'CREATE EXTENSION snowflake_registry');
+$primary->safe_psql('postgres', <<'SQL');
+CREATE ROLE owner LOGIN;
+GRANT CREATE ON DATABASE postgres TO owner;
+CREATE SCHEMA "the registry's" AUTHORIZATION owner;
+SET ROLE owner;
+CREATE EXTENSION snowflake_registry SCHEMA "the registry's";
+SQL
 $primary->backup('b');
 my ($member, $other) = map { PostgreSQL::Test::Cluster->new($_) } qw(member other);
 foreach my $standby ($member, $other)
@@ -71,6 +77,7 @@ foreach my $standby ($member, $other)
 # as --others has them: what follows "host=" where psql connects
 sub at { return $_[0]->host . ' port=' . $_[0]->port; }
 my $at = "'host=" . at($member) . " dbname=postgres'";
+my $registry = $at =~ s/'$/ user=owner'/r;
 my @others = map { at($_) } $primary, $other;
 
 # Patroni on $member calls the script before a promotion.  Its configuration, and:
@@ -166,7 +173,7 @@ my %strict = (synchronous_mode => $true, synchronous_mode_strict => $true);
 sub after_promotion
 {
 	my ($config, @others) = @_;
-	my $options = "--registry $at";
+	my $options = "--registry $registry";
 
 	$options .= " --others '" . join(',', @others) . "'" if @others;
 	($status, $said) = pre_promote($config, options => $options);
@@ -176,7 +183,7 @@ sub after_promotion
 
 sub on_role_change
 {
-	my $after = `$hook --dbname $at --registry $at on_role_change primary c 2>&1`;
+	my $after = `$hook --dbname $at --registry $registry on_role_change primary c 2>&1`;
 
 	note $after;
 	return $after;
@@ -201,10 +208,15 @@ stays("$others[0], /nowhere did not answer as streaming standbys, and only one m
 unlink note_file();
 is(on_role_change(), "snowflake: the registry opens by itself: pre_promote has noted nothing in the last 5 minutes\n", 'it stays as it is: no note');
 
-$primary->safe_psql('postgres', q(UPDATE snowflake_registry_place SET closed_until = now() + interval '1 hour'));
+my $as_owner = $registry;
+$registry = $at;
+stays('its state could not be read, or its owner is neither a superuser nor the role of --registry', config(\%strict), @others);
+$registry = $as_owner;
+
+$primary->safe_psql('postgres', q(UPDATE "the registry's".snowflake_registry_place SET closed_until = now() + interval '1 hour'));
 $primary->wait_for_catchup($_, 'replay') foreach $member, $other;
 stays('it was closed before', config(\%strict), @others);
-$primary->safe_psql('postgres', 'SELECT snowflake_open_registry()');
+$primary->safe_psql('postgres', q(SELECT "the registry's".snowflake_open_registry()));
 
 $primary->wait_for_catchup($member, 'replay');
 $member->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
@@ -218,10 +230,10 @@ $primary->wait_for_catchup($member, 'replay');
 # A promotion that has lost nothing
 #
 $primary->stop('immediate');
-(undef, $said) = pre_promote(config(\%strict), options => "--registry $at --others '" . join(',', @others) . "'");
+(undef, $said) = pre_promote(config(\%strict), options => "--registry $registry --others '" . join(',', @others) . "'");
 $member->promote;
 is(on_role_change(), "snowflake: the registry is open: the promotion has lost nothing\n", 'it is opened') or diag $said;
-is($member->safe_psql('postgres', 'SELECT state FROM snowflake_registry'), 'open', 'so says its view');
+is($member->safe_psql('postgres', q(SELECT state FROM "the registry's".snowflake_registry)), 'open', 'so says its view');
 
 # a note of another promotion
 append_to_file(note_file(), encode_json({ open_on => '000000AA', at => time }));

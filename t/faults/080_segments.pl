@@ -626,6 +626,8 @@ $tests{databases} = sub {
 	is(error_of($node, "SELECT snowflake_segment_nextval('renamed')")->{sqlstate}, '42704', 'for anybody');
 	$node->safe_psql('postgres', "SELECT snowflake_segment_create('renamed', 1000000)");
 	is(join(' ', take($node, 'renamed', 2)), '1000000 1000001', 'a create makes it anew, and its schema');
+	$node->safe_psql('postgres', "DROP EXTENSION snowflake_registry; SELECT snowflake_segment_create('renamed', 2000000)");
+	is(join(' ', take($node, 'renamed', 1)), '2000000', 'what the server had of the former tag is not of the new one');
 
 	# Of somebody else, who could have the worker do what he wants.
 	$node->safe_psql('postgres', 'DROP SCHEMA snowflake_registry CASCADE');

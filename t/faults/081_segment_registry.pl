@@ -631,6 +631,12 @@ sub test_away
 		is($error->{sqlstate}, '57014', "$name: the wait can be interrupted");
 	}
 
+	# Whose answers are lost reports again and again, and takes no more in vain.
+	my ($written, $fetches) = ('SELECT sum(reports) FROM snowflake_segment_server', q(SELECT fetches FROM snowflake_segment_tag WHERE tag = 'small'));
+	my ($reports, $taken) = map { $registry->safe_psql('postgres', $_) } $written, $fetches;
+	ok(poll(sub { $registry->safe_psql('postgres', $written) >= $reports + 3 }), 'answers lost: it reports');
+	is($registry->safe_psql('postgres', $fetches), $taken, 'answers lost: and takes nothing');
+
 	# Without a connection nothing can have been done.
 	my ($refused) = grep { $_->{what} eq 'refused' } @servers;
 	my ($said, $error);
@@ -903,9 +909,11 @@ sub test_set_back
 	ok(poll(sub { max_id($registry, 't') >= $given{back_lost} }), 'set back: it learns of what it had forgotten');
 	cmp_ok(flows($new, 't', 'set back'), '>', $given{back_lost}, 'set back: others get what is above that');
 
-	# One that comes back so late that others may have what it had, has it no more.
+	# One that comes back so late that others may have what it had, has it no more,
+	# also where it was told to take the registry for a new one.
 	is(scalar(take($new, 't', 500)), 500, 'set back: all flows');
 	cmp_ok(max(all_numbers('t', $new)), '>', $given{back_late}, 'set back: what was not reported is given out again');
+	$late->{node}->safe_psql('postgres', 'SELECT snowflake_forget_registry()');
 	set_proxy($late->{proxy}, 'pass');
 	flows($late, 't', 'set back, and back late');
 	is(scalar(take($late, 't', 300)), 300, 'set back, and back late: and go on');
