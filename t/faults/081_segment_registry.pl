@@ -631,12 +631,6 @@ sub test_away
 		is($error->{sqlstate}, '57014', "$name: the wait can be interrupted");
 	}
 
-	# Whose answers are lost reports again and again, and takes no more in vain.
-	my ($written, $fetches) = ('SELECT sum(reports) FROM snowflake_segment_server', q(SELECT fetches FROM snowflake_segment_tag WHERE tag = 'small'));
-	my ($reports, $taken) = map { $registry->safe_psql('postgres', $_) } $written, $fetches;
-	ok(poll(sub { $registry->safe_psql('postgres', $written) >= $reports + 3 }), 'answers lost: it reports');
-	is($registry->safe_psql('postgres', $fetches), $taken, 'answers lost: and takes nothing');
-
 	# Without a connection nothing can have been done.
 	my ($refused) = grep { $_->{what} eq 'refused' } @servers;
 	my ($said, $error);
@@ -929,6 +923,22 @@ sub test_set_back
 		'started again: it is noticed');
 	ok(poll(sub { return $registry->safe_psql('postgres', $state) eq 'f|f' }), 'started again: it opens');
 	is(flows($told, 't', 'started again'), $last + 1, 'started again: who has numbers goes on with them');
+
+	# Where no commit is confirmed, a server reports again and again, and takes no
+	# more in vain.
+	my $fetches = q(SELECT fetches FROM snowflake_segment_tag WHERE tag = 't');
+	$registry->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
+	reload_node($registry);
+	$written = $registry->safe_psql('postgres', $reports);
+	take($told, 't', how_many(held($told, 't')));
+	ok(poll(sub { $registry->safe_psql('postgres', $reports) > $written }), 'not confirmed: a segment is taken in vain');
+	my $taken;
+	($written, $taken) = map { $registry->safe_psql('postgres', $_) } $reports, $fetches;
+	ok(poll(sub { $registry->safe_psql('postgres', $reports) >= $written + 3 }), 'not confirmed: it reports again and again');
+	is($registry->safe_psql('postgres', $fetches), $taken, 'not confirmed: and takes nothing');
+	$registry->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
+	reload_node($registry);
+	flows($told, 't', 'confirmed again');
 
 	check(3, @servers);
 	$_->{node}->stop foreach @servers;
