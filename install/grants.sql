@@ -3,7 +3,7 @@ GRANT SELECT, INSERT ON snowflake_catalog.dumped_mark TO PUBLIC;
 
 -- Whoever dumps the database reads the formats of keys.  Whoever restores it, and so creates the
 -- extension, inserts them, though a trusted extension's objects are not its owner's.  By the name
--- of the owner, as @extowner@ is refused where that has a quote or a dollar sign.
+-- of the owner, as the server puts none with a quote or a dollar sign into a script.
 GRANT SELECT ON snowflake_catalog.key_formats TO PUBLIC;
 DO $$
 DECLARE

@@ -206,7 +206,7 @@ cmp_ok($next, '<', $foreign, 'and far below the other');
 $node->append_conf('postgresql.conf', "snowflake.max_drift = '1d'");
 reload_node($node);
 sql("CREATE TABLE ahead (id bigint PRIMARY KEY DEFAULT snowflake_nextval())");
-foreach my $case ([ '23 hours', '' ], [ '36 hours', ', force => true' ])
+foreach my $case ([ '23 hours', '::bigint, false' ], [ '36 hours', '::bigint, true' ])
 {
 	my ($ahead, $force) = @{$case};
 	my $id = sql("INSERT INTO ahead SELECT snowflake_compose(clock_timestamp() + interval '$ahead', 1, 0, 0) RETURNING id");

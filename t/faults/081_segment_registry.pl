@@ -926,11 +926,13 @@ sub test_set_back
 
 	# Where no commit is confirmed, a server reports again and again, and takes no
 	# more in vain.
-	my $fetches = q(SELECT fetches FROM snowflake_segment_tag WHERE tag = 't');
+	my $fetches = q(SELECT fetches FROM snowflake_segment_tag WHERE tag = 'vain');
+	command($told, q|create('vain', step => 10)|);
+	wait_held($told, 'vain') if take($told, 'vain', 2);
 	$registry->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
 	reload_node($registry);
 	$written = $registry->safe_psql('postgres', $reports);
-	take($told, 't', how_many(held($told, 't')));
+	take($told, 'vain', how_many(held($told, 'vain')));
 	ok(poll(sub { $registry->safe_psql('postgres', $reports) > $written }), 'not confirmed: a segment is taken in vain');
 	my $taken;
 	($written, $taken) = map { $registry->safe_psql('postgres', $_) } $reports, $fetches;
@@ -938,7 +940,7 @@ sub test_set_back
 	is($registry->safe_psql('postgres', $fetches), $taken, 'not confirmed: and takes nothing');
 	$registry->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
 	reload_node($registry);
-	flows($told, 't', 'confirmed again');
+	flows($told, 'vain', 'confirmed again');
 
 	check(3, @servers);
 	$_->{node}->stop foreach @servers;
