@@ -582,9 +582,7 @@ take_failed(const char *error, bool passes)
 		if (pg_atomic_read_u32(&segment->serial) != ask->serial)
 			continue;
 		segment->in_flight = false;
-
-		/* what was only reported may be wanted all the same */
-		if (ask->length == 0 && pg_atomic_read_u32(&segment->asked) == 0)
+		if (ask->length == 0)
 			continue;
 		utf8_copy(segment->error, sizeof(segment->error), error);
 		segment->error_at = now;

@@ -537,7 +537,7 @@ is($node->safe_psql('other', "SELECT snowflake_compose('2021-02-23 15:32:04.056+
 	'152075078181383514', 'putting together works');
 # by the server's configured layout and epoch
 my $keys = session($node, 'other');
-$keys->query_safe("SELECT snowflake_key_format_create('X', 'X', 4, 8), snowflake_key('X', 42, 152075078181383514)");
+$keys->query_safe("SELECT $_") foreach "snowflake_key_format_create('X', 'X', 4, 8)", "snowflake_key('X', 42, 152075078181383514)";
 configure("snowflake.layout = 'time:41 node:10 sequence:12'\nsnowflake.epoch = '2020-01-01 00:00:00+00'");
 reload_node($node);
 ok($node->poll_query_until('postgres', 'SELECT (snowflake_parse(152075078181383514)).node', '782'),

@@ -402,13 +402,19 @@ END
 	$? = $status;
 }
 
-# Its leader last: a member that is stopped while it is being promoted hangs.
+# Its leader last: a member that is stopped while it is being promoted hangs.  With little
+# processor time Patroni may hang after it has stopped its server.
 sub stop_cluster
 {
 	my ($cluster) = @_;
 	my $leader = promoted($cluster);
 
-	stop_process($cluster->{members}{$_}{patroni}) foreach (grep { $_ ne $leader } members($cluster)), $leader;
+	foreach my $member ((grep { $_ ne $leader } members($cluster)), $leader)
+	{
+		next if eval { stop_process($cluster->{members}{$member}{patroni}); 1 };
+		die $@ if -e "$cluster->{dir}/$member.data/postmaster.pid";
+		note $@;
+	}
 	stop_process($cluster->{etcd});
 	return;
 }
