@@ -39,6 +39,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "common/int.h"

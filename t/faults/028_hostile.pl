@@ -100,7 +100,7 @@ sub sql
 	my @settings = qw(role=none statement_timeout=0 lock_timeout=5s idle_session_timeout=0
 	  idle_in_transaction_session_timeout=0 default_transaction_read_only=off default_transaction_deferrable=off
 	  search_path=public exit_on_error=off max_stack_depth=2MB
-	  temp_file_limit=-1 work_mem=4MB);
+	  temp_file_limit=-1 work_mem=4MB synchronous_commit=local);
 
 	push @settings, 'transaction_timeout=0' if $server->{node}->pg_version >= 17;
 	local $ENV{PGOPTIONS} = join ' ', map { "-c $_" } @settings;
