@@ -143,6 +143,7 @@ foreach my $copy ('off', 'on')
 		my $holder = session($s1);
 
 		$holder->query_safe('BEGIN; LOCK TABLE beat');
+		local $ENV{PGOPTIONS} = '-c statement_timeout=60s';
 		like(doctor($s1), qr/^ok\|A publication includes/, "copy $copy: while somebody holds a published table");
 		$holder->quit;
 	}

@@ -61,9 +61,9 @@ $primary->safe_psql('postgres', 'CREATE EXTENSION snowflake');
 $primary->safe_psql('postgres', <<'SQL');
 CREATE ROLE owner LOGIN;
 GRANT CREATE ON DATABASE postgres TO owner;
-CREATE SCHEMA "the registry's" AUTHORIZATION owner;
+CREATE SCHEMA "The registry" AUTHORIZATION owner;
 SET ROLE owner;
-CREATE EXTENSION snowflake_registry SCHEMA "the registry's";
+CREATE EXTENSION snowflake_registry SCHEMA "The registry";
 SQL
 $primary->backup('b');
 my ($member, $other) = map { PostgreSQL::Test::Cluster->new($_) } qw(member other);
@@ -213,10 +213,10 @@ $registry = $at;
 stays('its state could not be read, or its owner is neither a superuser nor the role of --registry', config(\%strict), @others);
 $registry = $as_owner;
 
-$primary->safe_psql('postgres', q(UPDATE "the registry's".snowflake_registry_place SET closed_until = now() + interval '1 hour'));
+$primary->safe_psql('postgres', q(UPDATE "The registry".snowflake_registry_place SET closed_until = now() + interval '1 hour'));
 $primary->wait_for_catchup($_, 'replay') foreach $member, $other;
 stays('it was closed before', config(\%strict), @others);
-$primary->safe_psql('postgres', q(SELECT "the registry's".snowflake_open_registry()));
+$primary->safe_psql('postgres', q(SELECT "The registry".snowflake_open_registry()));
 
 $primary->wait_for_catchup($member, 'replay');
 $member->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
@@ -233,7 +233,7 @@ $primary->stop('immediate');
 (undef, $said) = pre_promote(config(\%strict), options => "--registry $registry --others '" . join(',', @others) . "'");
 $member->promote;
 is(on_role_change(), "snowflake: the registry is open: the promotion has lost nothing\n", 'it is opened') or diag $said;
-is($member->safe_psql('postgres', q(SELECT state FROM "the registry's".snowflake_registry)), 'open', 'so says its view');
+is($member->safe_psql('postgres', q(SELECT state FROM "The registry".snowflake_registry)), 'open', 'so says its view');
 
 # a note of another promotion
 append_to_file(note_file(), encode_json({ open_on => '000000AA', at => time }));
