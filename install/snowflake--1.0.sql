@@ -881,7 +881,14 @@ BEGIN
         ['text', 'timestamptz', 'snowflake_catalog.instant($2, $5)', '$3'],
         ['timestamptz', 'text', '$2', 'snowflake_catalog.instant($3, $5)'],
         ['timestamp', 'timestamp', '$2 AT TIME ZONE $5', '$3 AT TIME ZONE $5'],
-        ['date', 'date', '$2::timestamp AT TIME ZONE $5', '$3::timestamp AT TIME ZONE $5']]
+        ['date', 'date', '$2::timestamp AT TIME ZONE $5', '$3::timestamp AT TIME ZONE $5'],
+        -- else a literal beside one of these would be read as one, and lose its time of day
+        ['text', 'timestamp', 'snowflake_catalog.instant($2, $5)', '$3 AT TIME ZONE $5'],
+        ['timestamp', 'text', '$2 AT TIME ZONE $5', 'snowflake_catalog.instant($3, $5)'],
+        ['text', 'date', 'snowflake_catalog.instant($2, $5)',
+            '$3::timestamp AT TIME ZONE $5'],
+        ['date', 'text', '$2::timestamp AT TIME ZONE $5',
+            'snowflake_catalog.instant($3, $5)']]
     LOOP
         EXECUTE pg_catalog.format($sql$
             CREATE FUNCTION snowflake_create_partitions(

@@ -421,8 +421,8 @@ none([ grep { !$relations{$_} && !$functions{$_} } sort keys %internal ], 'inter
 # As the page writes them
 sub plain
 {
-	return $_[0] =~ s/timestamp with time zone/timestamptz/gr =~ s/::[\w ]+?(?=,|\)|$)//gr
-	  =~ s/'(\d+)'/$1/gr =~ s/"//gr;
+	return $_[0] =~ s/timestamp with time zone/timestamptz/gr =~ s/timestamp without time zone/timestamp/gr
+	  =~ s/::[\w ]+?(?=,|\)|$)//gr =~ s/'(\d+)'/$1/gr =~ s/"//gr;
 }
 
 # signature => [result, whether PUBLIC may call it].  Nobody but its owner may
