@@ -1447,7 +1447,8 @@ COMMENT ON FUNCTION snowflake_segments_serve(timestamptz, text, timestamptz,
 --   place         of the same answer
 --
 -- The answer is one row for each tag, in their order.  There is none where an
--- argument is out of its bounds.
+-- argument is out of its bounds; a number seen that is further above max_id than
+-- what a loss can explain is an error.
 --
 --   asked         the tag
 --   incarnation   the current one; null: there is no such tag

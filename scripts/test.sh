@@ -13,8 +13,9 @@
 #   --servers=17,18  test on these server versions as well, at the same time, each
 #                    in a throwaway root of the Debian release that has it (needs
 #                    root).  With --full, each test with faults or clients runs
-#                    on one released version, chosen anew at each commit.  On 18
-#                    and newer as with --image.
+#                    on one released version, chosen anew at each commit; one that
+#                    is not released gets the quick tests.  On 18 and newer as
+#                    with --image.
 #   --image          install the extension not among the server's files, but in a
 #                    folder that only root can write, as its image is mounted
 #                    (18 or newer, needs root)
@@ -89,8 +90,8 @@ for i in "${!servers[@]}"; do
 done
 
 # Versions side by side deal tests out: with --share=K/N, as versions elsewhere are
-# told, each N-th is for this one, from the K-th on.  Those not yet released only
-# add to it, since their packages may not install.
+# told, each N-th is for this one, from the K-th on.  Those not yet released get
+# none, since their packages may not install.
 sharing=1
 for major in "${servers[@]}"; do
 	[ "$(suite_of "$major")" = experimental ] || sharing=$((sharing + 1))
@@ -179,11 +180,12 @@ fi
 
 # All of this on another server version, in a root of its own.
 run_elsewhere() {
-	local major=$1 share=$2 root=$work/roots/$1 image=
+	local major=$1 share=$2 root=$work/roots/$1 full=$full image=
 
 	[ "$major" -lt 18 ] || image=image
 	make_root "$root" "$(suite_of "$major")" || return
 	if [ "$(suite_of "$major")" = experimental ]; then
+		full=
 		in_root "$root" apt-get install -s -qq "postgresql-$major" \
 			"postgresql-server-dev-$major" >/dev/null || {
 			say "SKIPPED: the packages of PostgreSQL $major do not install"

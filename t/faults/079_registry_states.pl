@@ -27,7 +27,7 @@ use Test::More;
 
 use SnowflakeTest;
 
-my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 1000;
+my $rounds = $ENV{SNOWFLAKE_FAULT_ROUNDS} || 500;
 my $seed = $ENV{SNOWFLAKE_FAULT_SEED} || 1;
 
 # Times are in microseconds since 1970, as marks are.
