@@ -268,6 +268,14 @@ SELECT num_nulls(id_range_for(NULL), id_range_for(NULL::timestamptz), id_range_f
                  snowflake_first_id(NULL), snowflake_first_id(NULL, now()), snowflake_first_id(now(), NULL),
                  snowflake_last_id(NULL), snowflake_last_id(NULL, now()), snowflake_last_id(now(), NULL)) AS nulls;
 
+-- in groups of several sets: a total is of no group
+CREATE TABLE grouped AS SELECT snowflake_compose(timestamptz '2025-06-01+00' + n * interval '1 day', 0, 0, 0) AS id FROM generate_series(0, 9) n;
+SELECT snowflake_in(id, '2025-06-01+00', '2025-06-05+00') AS inside, count(*) FROM grouped
+GROUP BY ROLLUP (snowflake_in(id, '2025-06-01+00', '2025-06-05+00')) HAVING snowflake_in(id, '2025-06-01+00', '2025-06-05+00');
+SELECT NOT snowflake_in(id, '[2025-06-03 00:00+00,2025-06-05 00:00+00)') AS outside, count(*) FROM grouped
+GROUP BY CUBE (snowflake_in(id, '[2025-06-03 00:00+00,2025-06-05 00:00+00)')) ORDER BY 2, 1;
+DROP TABLE grouped;
+
 -- what was drawn in a period is found by the primary key
 CREATE TABLE events (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 INSERT INTO events SELECT snowflake_compose(t, 1, 0, 0), row_number() OVER (ORDER BY t)

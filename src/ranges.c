@@ -39,6 +39,7 @@
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/datetime.h"
@@ -517,6 +518,34 @@ may_be_doubled(PlannerInfo *root, Expr *expr)
 	return cost.startup + cost.per_tuple <= 10 * cpu_operator_cost;
 }
 
+static bool
+has_call(Node *node, void *funcid)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->funcid == *(Oid *) funcid)
+		return true;
+	return expression_tree_walker(node, has_call, funcid);
+}
+
+/*
+ * Do ROLLUP, CUBE or GROUPING SETS group by calls of this function?  Before
+ * PostgreSQL 18 the server finds them again in HAVING and the like by being
+ * equal, and does not where it flattens the AND that stands for one.
+ */
+static bool
+makes_sets(Query *query, Oid funcid)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->groupingSets == NIL ? NIL : query->groupClause)
+	{
+		if (has_call(get_sortgroupclause_expr(lfirst(lc), query->targetList), &funcid))
+			return true;
+	}
+	return false;
+}
+
 /* snowflake_in() in other words, or NULL to leave it */
 static Expr *
 simplify_in(PlannerInfo *root, FuncExpr *call)
@@ -526,7 +555,7 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 	bool		known = snowflake_settings_fixed;
 	ListCell   *lc;
 
-	if (!may_be_doubled(root, id))
+	if (!may_be_doubled(root, id) || makes_sets(root->parse, call->funcid))
 		return NULL;
 	foreach(lc, period)
 	{
