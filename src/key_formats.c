@@ -448,9 +448,7 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
 	{
 		read_row(rel, trigdata->tg_trigtuple, &old);
-		if (strcmp(old.key.prefix, format.key.prefix) == 0 &&
-			old.key.max[KEY_VERSION] == format.key.max[KEY_VERSION] &&
-			strcmp(old.zone_name, format.zone_name) != 0)
+		if (strcmp(old.zone_name, format.zone_name) != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("the time zone of key format \"%s\" cannot be changed",
