@@ -97,6 +97,7 @@ VALUES ('2020-01-02 00:00:00+00', current_setting('snowflake.layout'), current_s
        ('2020-01-01 00:00:00+00', NULL, NULL), ('2019-12-31 00:00:00+00', NULL, NULL), ('4713-01-01 00:00:00+00 BC', NULL, NULL);
 COPY snowflake_catalog.dumped_mark (mark, layout, epoch) FROM stdin;
 2021-02-23 15:32:04.056001+00	time:41 node:5 worker:5 sequence:12	2020-01-01 08:00:00+08
+2021-02-23 15:32:04.056001+00	time:40 node:5 worker:5 sequence:12	2020-01-01 00:00:00+00
 \.
 INSERT INTO snowflake_catalog.dumped_mark SELECT clock_timestamp() - interval '1ms' FROM generate_series(1, 10) RETURNING *;
 -- nothing to restore

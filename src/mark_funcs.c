@@ -168,8 +168,9 @@ snowflake_forget_registry(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is the dump of this layout and epoch?  Otherwise its IDs cannot be compared
- * with those of this server, nor their times: warn.
+ * Is the dump of this layout and epoch, be the time longer or shorter?
+ * Otherwise its IDs cannot be compared with those of this server, nor their
+ * times: warn.
  */
 static bool
 has_this_layout(TriggerData *trigdata)
@@ -183,7 +184,8 @@ has_this_layout(TriggerData *trigdata)
 
 	if (text == NULL || isnull ||
 		(dialect_or_layout_parse(text, &layout, &error) &&
-		 layout_equal(&layout, &snowflake_layout) &&
+		 layout_same_ids(&layout, &snowflake_layout) &&
+		 layout.unit_us == snowflake_layout.unit_us &&
 		 DatumGetTimestampTz(epoch) == snowflake_epoch))
 		return true;
 

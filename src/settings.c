@@ -145,7 +145,7 @@ assign_layout(const char *newval, void *extra)
  * Returns NULL, or the reason why not.
  */
 static const char *
-read_epoch(const char *str, TimestampTz *epoch)
+read_epoch_in_order(const char *str, TimestampTz *epoch)
 {
 	char		workbuf[MAXDATELEN + MAXDATEFIELDS];
 	char	   *field[MAXDATEFIELDS];
@@ -182,6 +182,25 @@ read_epoch(const char *str, TimestampTz *epoch)
 	if (*epoch < SetEpochTimestamp())
 		return "It is before 1970-01-01 00:00:00+00.";
 	return NULL;
+}
+
+/* The same, in whatever order sessions write day and month (DateStyle). */
+static const char *
+read_epoch(const char *str, TimestampTz *epoch)
+{
+	const int	orders[] = {DATEORDER_YMD, DATEORDER_DMY, DATEORDER_MDY};
+	const int	order = DateOrder;
+	const char *reason = read_epoch_in_order(str, epoch);
+	TimestampTz other;
+
+	for (int i = 0; i < (int) lengthof(orders) && reason == NULL; i++)
+	{
+		DateOrder = orders[i];
+		if (read_epoch_in_order(str, &other) != NULL || other != *epoch)
+			reason = "Its day and month could be mistaken for each other.";
+	}
+	DateOrder = order;
+	return reason;
 }
 
 static bool

@@ -88,6 +88,8 @@ refused(
 	qr/FATAL:.*"snowflake.epoch"/,
 	qr/DETAIL:.*no time zone/);
 refused("snowflake.epoch = 'now'", qr/DETAIL:.*written out in numbers/);
+refused("snowflake.epoch = '02/01/2020 00:00:00+00'", qr/DETAIL:.*day and month could be mistaken/);
+refused("datestyle = 'ISO, DMY'\nsnowflake.epoch = '2020-13-01 00:00:00+00'", qr/DETAIL:.*not a date and time/);
 refused("snowflake.epoch = '2020-01-01 00:00:00 Nowhere/Land'", qr/FATAL/);
 refused(
 	'snowflake.node_id = 32',
