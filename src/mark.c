@@ -264,11 +264,7 @@ mark_is_home(Oid database)
 {
 	const char *name;
 
-	if (shared == NULL)
-		return false;
-	if (OidIsValid(database) && database == shared->mark.elsewhere)
-		return true;
-	if (!shared->mark.mark_found)
+	if (shared == NULL || !shared->mark.mark_found)
 		return false;
 	name = get_database_name(database);
 	return name != NULL && strcmp(name, snowflake_database) == 0;

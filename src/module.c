@@ -32,6 +32,7 @@
 #include "mark.h"
 #include "open_draws.h"
 #include "other_extensions.h"
+#include "record.h"
 #include "segment.h"
 #include "settings.h"
 #include "shmem.h"
@@ -135,6 +136,12 @@ executor_start_hook(QueryDesc *queryDesc, int eflags)
 #define DROP_HOME_HINT \
 	"If this server is to draw more IDs, first move the mark to another database, as docs/operations.md says under \"Move the mark\". If not, first remove \"snowflake\" from \"shared_preload_libraries\" and restart the server."
 
+static bool
+has_mark(Oid database)
+{
+	return mark_is_home(database) || (shared != NULL && record_points_at(database));
+}
+
 /*
  * The durable mark must not get lost: not with its extension, and not with
  * its database.  (The extension "snowflake" may be dropped anywhere.)
@@ -147,14 +154,14 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, voi
 
 	if (access != OAT_DROP)
 		return;
-	if (classId == DatabaseRelationId && mark_is_home(objectId))
+	if (classId == DatabaseRelationId && has_mark(objectId))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot drop database \"%s\": it holds the durable mark of this server's snowflake IDs",
 						get_database_name(objectId)),
 				 errhint(DROP_HOME_HINT)));
-	if (classId == ExtensionRelationId && mark_is_home(MyDatabaseId) &&
-		objectId == get_extension_oid(HOME_EXTENSION, true))
+	if (classId == ExtensionRelationId &&
+		objectId == get_extension_oid(HOME_EXTENSION, true) && has_mark(MyDatabaseId))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot drop extension \"" HOME_EXTENSION "\": it holds the durable mark of this server's snowflake IDs"),

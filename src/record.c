@@ -38,15 +38,20 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "access/xlog.h"
-#include "catalog/pg_database.h"
+#include "catalog/pg_db_role_setting.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "common/int.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
@@ -86,6 +91,48 @@ record_pointers(void)
 					" WHERE c LIKE '" POINTER "=_%%'"
 					" ORDER BY is_own DESC, is_home DESC, d.datname",
 					GetSystemIdentifier(), quote_literal_cstr(snowflake_database));
+}
+
+bool
+record_points_at(Oid database)
+{
+	char	   *own = psprintf(OF_SYSTEM, GetSystemIdentifier());
+	Relation	rel = table_open(DbRoleSettingRelationId, AccessShareLock);
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&key[0], Anum_pg_db_role_setting_setdatabase,
+				BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(database));
+	ScanKeyInit(&key[1], Anum_pg_db_role_setting_setrole,
+				BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(InvalidOid));
+	scan = systable_beginscan(rel, DbRoleSettingDatidRolidIndexId, true, NULL, 2, key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool		isnull;
+		Datum		config = heap_getattr(tuple, Anum_pg_db_role_setting_setconfig,
+										  RelationGetDescr(rel), &isnull);
+		Datum	   *settings;
+		int			n = 0;
+
+		if (!isnull)
+			deconstruct_array(DatumGetArrayTypeP(config), TEXTOID, -1, false,
+							  TYPALIGN_INT, &settings, NULL, &n);
+		for (int i = 0; i < n; i++)
+		{
+			const char *setting = TextDatumGetCString(settings[i]);
+			const char *system = strstr(setting, own);
+
+			if (strncmp(setting, POINTER "=", strlen(POINTER "=")) == 0 &&
+				(!shared->mark.mark_found ||
+				 (system != NULL && strcmp(system, own) == 0)))
+				found = true;
+		}
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
 }
 
 /* What is recorded. */
@@ -288,8 +335,6 @@ record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 	Layout		layout;
 	LayoutError error;
 
-	/* until it is moved, that database must not be dropped */
-	shared->mark.elsewhere = is_own && !is_home ? get_database_oid(database, true) : InvalidOid;
 	if (is_own && !is_home)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),

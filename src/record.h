@@ -34,6 +34,12 @@ extern bool record_check(bool has_home, int64 mark_us, bool accept, MarkFloor fl
  */
 extern char *record_pointers(void);
 
+/*
+ * Does a database say that it has the mark of this server, or, while that was not
+ * found, of any?
+ */
+extern bool record_points_at(Oid database);
+
 /* What the home database says when the configuration is recorded there. */
 extern char *record_pointer_text(void);
 

@@ -256,12 +256,6 @@ typedef struct Mark
 	bool		mark_found;
 
 	/*
-	 * The other database, if the mark is said to be there, or InvalidOid.
-	 * Written by the mark writer alone, read by anyone.
-	 */
-	Oid			elsewhere;
-
-	/*
 	 * Whether the mark writer has looked for the mark since the server
 	 * started, and published it if it is there.  Written by it alone, read by
 	 * anyone.

@@ -67,9 +67,14 @@ sub draws_nothing
 	return;
 }
 
-# 1. the restart
+# 1. the restart; before the new one is there nothing can look for the mark
 $node->stop;
 set_clock($node, $began - 60 - time());
+append_to_file($node->data_dir . '/test.conf', "snowflake.database = 'missing'\n");
+start_node($node);
+my (undef, undef, $unread) = $node->psql('marks', 'DROP DATABASE postgres WITH (FORCE)');
+like($unread, qr/cannot drop database "postgres": it holds the durable mark/, 'a database that has a mark cannot be dropped before it is read');
+$node->stop;
 append_to_file($node->data_dir . '/test.conf', "snowflake.database = 'marks'\n");
 start_node($node);
 draws_nothing(qr/the durable mark of this server is in database "postgres", and "snowflake\.database" is "marks"/, 'restarted');
