@@ -805,7 +805,7 @@ take_anywhere(uint64 want, int64 *first)
 				if (unlikely(mark_runs_out(time)))
 					mark_ask(time);
 				note_drift(now);
-				if (my.looks_at_lease && lease_is_used())
+				if (my.looks_at_lease)
 					my.unit_start = PG_INT64_MAX;
 				return count;
 			}
