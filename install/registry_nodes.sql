@@ -164,6 +164,11 @@ DECLARE
        OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
                   WHERE @extschema@.snowflake_nodes_conflicts(at, ask, p));
 BEGIN
+    -- what is on record of it may be from before it changed its number
+    IF is_held AND is_shut THEN
+        UPDATE @extschema@.snowflake_node_lease AS p SET token = NULL
+        WHERE p.token = ask.token AND p.node <> ask.held AND p.expires_at < 'infinity';
+    END IF;
     IF is_refused AND NOT is_held
        OR EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS p
                   WHERE p.token = ask.token) THEN

@@ -1079,6 +1079,7 @@ BEGIN
         CROSS JOIN snowflake_catalog.functions() AS f
         WHERE k.partstrat = 'r' AND k.partnatts = 1 AND o.opcfamily = 1976
             AND o.opcintype = 'bigint'::regtype
+            AND NOT pg_is_other_temp_schema(c.relnamespace)
             AND pg_get_expr(coalesce(d.adbin, y.typdefaultbin), 0)
                 IN (f.nextval::text, f.next::text)
             AND NOT EXISTS (    -- which would give it the IDs of some time only

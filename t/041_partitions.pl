@@ -192,6 +192,14 @@ LEFT JOIN reach ON name = "table"::text ORDER BY "table"::text
 SQL
 sql('DROP TABLE events, gap, open, past, rest, reach');
 
+# Temporary tables of other sessions are theirs to look after.
+my $elsewhere = session($node);
+my $lacking = q(SELECT count(*) FROM snowflake_check() WHERE name = 'partitions' AND detail LIKE '%.temporary %');
+$elsewhere->query('CREATE TEMP TABLE temporary (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id)');
+is($elsewhere->query_safe($lacking), 1, 'a temporary table without partitions');
+is(sql($lacking), 0, 'which says nothing in other sessions');
+$elsewhere->quit;
+
 #
 # A dump brings the partitions, and creating goes on there
 #

@@ -958,6 +958,37 @@ is_sound('after a restart that lost nothing it is open when all have asked', sub
 	}
 });
 
+is_sound('what is restored is from before a server changed its number', sub {
+	my ($s, $other) = map { new_server() } 1, 2;
+
+	ask($s, 'answered');
+	my $state = state();
+	elapse(150 * SECOND);
+	ask($_, 'answered') foreach $other, $s;
+	lose('promotion', $state);
+	elapse(3 * SECOND);
+	my ($answer) = ask($s, 'answered');
+	found('it loses the number that it holds', $answer->{refusal}) if !defined $answer->{node};
+});
+is_sound('the same, and clocks of the registry differ', sub {
+	my ($s, $other) = map { new_server(offset => HOUR) } 1, 2;
+
+	ask($s, 'answered');
+	my $state = state();
+	elapse(150 * SECOND);
+	ask($_, 'answered') foreach $other, $s;
+	lose('promotion', $state, 0);
+	elapse(3 * SECOND);
+	ask($_, 'answered') foreach $s, $other;
+	elapse(61 * SECOND);
+	my @new = map { new_server() } 1 .. 3;
+	foreach (1 .. 140)
+	{
+		ask($_, 'answered') foreach @new;
+		elapse(30 * SECOND);
+	}
+}, offset => HOUR);
+
 #
 # Random histories
 #
