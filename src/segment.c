@@ -117,7 +117,7 @@ make_entry(const char *utf8)
 	entry->in_flight = false;
 	entry->issued = entry->issued_at_reset = 0;
 	entry->waits = entry->wait_us = 0;
-	entry->is_failing = false;
+	entry->is_failing = entry->is_doubted = false;
 	entry->error_at = 0;
 	return entry;
 }

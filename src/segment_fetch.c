@@ -8,9 +8,12 @@
  * the answer into shared memory.  segment_send.c sends it to the registry, or
  * to the home database if snowflake.registry is not set.
  *
- * One request can be for many tags.  A tag that is new to the registry
- * may have characters that the registry cannot store; then the whole request
- * fails.  After that, new tags are asked for one at a time.
+ * One request can be for many tags, and fails as a whole.  A tag that is new to
+ * the registry may have characters that the registry cannot store.  After that,
+ * new tags are asked for one at a time.  The row of a known tag may be locked.
+ * So those that were wanted then are doubted: each is asked for by itself, in
+ * turn with the others, until that succeeds.  One that fails by itself is asked
+ * for again only if a session asks again.
  *
  * Every POLL_MS all tags are reported to the registry.  So it learns what it
  * had given out, and answers what was altered or dropped by other servers.
@@ -51,12 +54,15 @@ static struct
 	SegmentAsk *asks;			/* room for each entry possible */
 	int			nasks;
 	int			nnew;			/* of these, tags that are not known yet */
+	int			nwanted;		/* of these, tags that a segment is wanted of */
 	int64		sent_at;		/* steady clock */
 	int64		hold;			/* microseconds */
 
-	bool		is_alone;		/* new tags are asked for one at a time ... */
+	bool		is_alone;		/* new tags are asked for one at a time, as
+								 * doubted ones are, ... */
 	int			next_alone;		/* ... beginning with this entry, ... */
 	bool		was_alone;		/* ... in turn with the others */
+	bool		has_failed;		/* the last one that wanted segments */
 	bool		is_full;		/* all tags are in it that are known */
 	char		place[SEGMENT_PLACE_SIZE];	/* of the last such one */
 	int64		reported_at;	/* the last such one, steady clock; 0 when the
@@ -87,15 +93,18 @@ wanted_length(Segment *segment, TimestampTz now)
 	return Max(length, segment->step);
 }
 
+/*
+ * Is it kept out of requests for several tags?  Segments.lock is held.
+ */
 static bool
-is_new_and_asked(Segment *segment)
+goes_alone(const Segment *segment)
 {
-	return segment->state != SEGMENT_FREE && segment->incarnation[0] == '\0' &&
-		pg_atomic_read_u32(&segment->asked) != 0;
+	return segment->is_doubted ||
+		(request.is_alone && segment->incarnation[0] == '\0');
 }
 
 /*
- * The new tag to be asked for by itself now; NULL when this request is for the
+ * The tag to be asked for by itself now; NULL when this request is for the
  * others.  Segments.lock is held.
  */
 static Segment *
@@ -103,13 +112,14 @@ choose_alone(bool is_full)
 {
 	Segments   *segments = &shared->segments;
 
-	if (!request.is_alone || request.was_alone || is_full)
+	if (request.was_alone || is_full)
 		return NULL;
 	for (int n = 0; n < segments->used; n++)
 	{
 		int			i = (n + request.next_alone) % segments->used;
 
-		if (!is_new_and_asked(SEGMENT(i)))
+		if (SEGMENT(i)->state == SEGMENT_FREE || !goes_alone(SEGMENT(i)) ||
+			pg_atomic_read_u32(&SEGMENT(i)->asked) == 0)
 			continue;
 		request.next_alone = i + 1;
 		return SEGMENT(i);
@@ -138,6 +148,8 @@ add_ask(Segment *segment, TimestampTz now, bool takes)
 	segment->in_flight = true;
 	if (segment->incarnation[0] == '\0')
 		request.nnew++;
+	if (ask->length > 0)
+		request.nwanted++;
 }
 
 /*
@@ -176,22 +188,23 @@ build_take(LinkRequest *take, bool is_full, bool takes)
 
 	request.kind = FETCH_TAKE;
 	request.is_full = is_full;
-	request.nasks = request.nnew = 0;
+	request.nasks = request.nnew = request.nwanted = 0;
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
 	alone = choose_alone(is_full);
-	request.was_alone = alone != NULL;
+	if (takes)
+		request.was_alone = alone != NULL;
 	for (int i = 0; i < segments->used; i++)
 	{
 		Segment    *segment = SEGMENT(i);
 		bool		is_new = segment->incarnation[0] == '\0';
 		bool		is_asked = pg_atomic_read_u32(&segment->asked) != 0;
+		bool		is_its_turn = alone != NULL ? segment == alone : !goes_alone(segment);
 
-		if (segment->state == SEGMENT_FREE || (!is_asked && (is_new || !is_full)))
+		if (segment->state == SEGMENT_FREE)
 			continue;
-		if (alone != NULL ? segment != alone : request.is_alone && is_new)
-			is_skipped |= is_asked;
-		else
-			add_ask(segment, now, takes);
+		is_skipped |= is_asked && !(is_its_turn && takes);
+		if ((is_asked && is_its_turn) || (is_full && !is_new))
+			add_ask(segment, now, is_its_turn && takes);
 	}
 	LWLockRelease(segments->lock);
 	if (is_skipped)
@@ -292,12 +305,17 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 		pg_atomic_write_u32(&segments->requested, 1);
 	}
 	else if (!segment_is_at_home())
-		build_take(sent, sent_at >= request.reported_at + POLL_MS * INT64CONST(1000), true);
+	{
+		bool		is_full = sent_at >= request.reported_at + POLL_MS * INT64CONST(1000);
+
+		/* a report that takes nothing waits for no tag, and keeps numbers valid */
+		build_take(sent, is_full, !is_full || !request.has_failed);
+	}
 	else
 	{
 		build_take(sent, pg_atomic_read_u64(&segments->valid_until_us) != SEGMENTS_ALWAYS, true);
 
-		/* nothing is known, or nothing else asked: a new tag alone, if there is one */
+		/* nothing is known, or nothing else asked: a tag alone, if there is one */
 		if (request.nasks == 0)
 			build_take(sent, false, true);
 		if (request.nasks == 0)
@@ -383,6 +401,23 @@ apply_row(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint64 
 	}
 }
 
+/*
+ * The same, and what it means to a tag that is doubted: a report says nothing of
+ * why it has no segment.
+ */
+static void
+apply_answer(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint64 fetch_us)
+{
+	Segment    *segment = ask->segment;
+	bool		is_failing = segment->is_doubted && segment->is_failing;
+
+	apply_row(ask, row, now, fetch_us);
+	if (ask->length > 0 || row->incarnation == NULL)
+		segment->is_doubted = false;
+	else
+		segment->is_failing |= is_failing;
+}
+
 void
 segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 {
@@ -424,7 +459,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 			ask->segment->in_flight = false;
 		else
 		{
-			apply_row(ask, row, now, (uint64) (steady - request.sent_at));
+			apply_answer(ask, row, now, (uint64) (steady - request.sent_at));
 			is_closed |= row->closed_until != NULL;
 			confirms |= row->closed_until == NULL || segment_has_numbers(ask->segment);
 		}
@@ -453,6 +488,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 		request.reported_at = request.sent_at;
 		strlcpy(request.place, place != NULL ? place : "", sizeof(request.place));
 	}
+	request.has_failed = false;
 	request.retry_at = is_closed ? steady + RETRY_MS * 1000 : 0;
 	request.kind = FETCH_NOTHING;
 	ConditionVariableBroadcast(&segments->changed);
@@ -563,11 +599,11 @@ segment_fetch_abandon(void)
  */
 
 /*
- * A request for segments did not work.  The error is a sentence in UTF-8, and
- * may pass by itself.
+ * A request for segments did not work: it was answered with an error, or not
+ * answered.  The error is a sentence in UTF-8, and may pass by itself.
  */
 static void
-take_failed(const char *error, bool passes)
+take_failed(const char *error, bool passes, bool is_answer)
 {
 	Segments   *segments = &shared->segments;
 	TimestampTz now = GetCurrentTimestamp();
@@ -588,21 +624,27 @@ take_failed(const char *error, bool passes)
 		segment->error_at = now;
 		segment->is_failing = true;
 		segment->error_passes = passes;
+		segment->is_doubted |= is_answer;
 
 		/*
-		 * The registry may be unable to store a tag.  So one that was asked
-		 * for alone is asked for again only if a session asks again.
+		 * The registry may be unable to store a tag, or its row be locked.  So
+		 * one that was asked for alone is asked for again only if a session
+		 * asks again.
 		 */
-		if (!request.was_alone)
+		if (request.nwanted > 1 || (!is_answer && segment->incarnation[0] != '\0'))
 			pg_atomic_write_u32(&segment->asked, 1);
 	}
 	LWLockRelease(segments->lock);
 	pg_atomic_write_u32(&segments->requested, 1);
 
-	/* one of the new tags may be the cause: ask for each alone, at once */
+	/*
+	 * One of the tags may be the cause: ask for each alone, at once.  After
+	 * one that was alone, others wait no longer than it has.
+	 */
 	request.is_alone = request.is_alone || request.nnew > 0;
-	request.retry_at = request.nnew > 0 ? 0 :
-		clock_read_steady() + RETRY_MS * 1000;
+	request.has_failed = request.nwanted > 0;
+	request.retry_at = request.nnew > 0 || request.nwanted > 1 ? 0 :
+		request.sent_at + RETRY_MS * 1000;
 }
 
 /*
@@ -630,7 +672,7 @@ segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 									 "The registry cannot give segments: %s.", message);
 		uint64		left_out;
 
-		take_failed(error, wait_error_passes(sqlstate));
+		take_failed(error, wait_error_passes(sqlstate), true);
 		if (!segment_is_at_home() && log_is_due(LOG_OF_SEGMENT, &left_out))
 			ereport(WARNING,
 					(errmsg("could not fetch segments of numbers"),
@@ -659,7 +701,7 @@ segment_fetch_note_no_answer(const char *error, bool passes)
 		segment_fetch_handle_result(&result);
 	}
 	else if (request.kind == FETCH_TAKE)
-		take_failed(error, passes);
+		take_failed(error, passes, false);
 }
 
 /*

@@ -544,6 +544,7 @@ typedef struct Segment
 	uint64		waits;
 	uint64		wait_us;
 	bool		is_failing;		/* no segment came when last asked for */
+	bool		is_doubted;		/* it is asked for alone; see segment_fetch.c */
 	bool		error_passes;	/* by itself; see waits.h */
 	char		error[SEGMENT_ERROR_SIZE];	/* the last one */
 	TimestampTz error_at;		/* 0 for never */

@@ -780,6 +780,82 @@ SQL
 };
 
 #
+# Tags that are locked harm no others, whether somebody asks for them or not
+#
+$tests{apart} = sub {
+	my $node = snowflake_node('apart', $conf);
+	my $patient = q(SET snowflake.max_wait = '20s');
+	my $locker = session($node);
+	my $worker = services_pid($node);
+	my @tags = map { "tag$_" } 1 .. 9;
+
+	# Tags that are asked for in one request: all numbers that there are of them
+	# are drawn, while the worker is stopped.
+	my $ask_together = sub {
+		wait_next($node, $_) foreach @_;
+		kill 'STOP', $worker;
+		$node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_snowflake_segments, snowflake_segment_nextval(tag, (unused + next_last - next_first + 1)::int) WHERE tag = '$_'")
+		  foreach @_;
+		return;
+	};
+	my $failed = sub {
+		my ($tag, $since) = @_;
+
+		$node->poll_query_until('postgres', "SELECT last_error LIKE '%lock timeout' || '.' AND last_error_ts > '$since' FROM pg_stat_snowflake_segments WHERE tag = '$tag'")
+		  or die "no lock timeout of $tag";
+		return;
+	};
+
+	foreach (qw(a c), @tags)
+	{
+		create($node, $_, 10);
+		take($node, $_, 2);
+	}
+	$ask_together->('a', @tags);
+	$locker->query_safe("BEGIN; SELECT FROM snowflake_registry.snowflake_segment_tag WHERE tag IN ('a', 'c') FOR UPDATE");
+	my $since = $node->safe_psql('postgres', 'SELECT now()');
+	kill 'CONT', $worker;
+	$failed->('a', $since);
+	ok(wait_for(sub { $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_snowflake_segments WHERE unused > 0 AND tag LIKE 'tag%'") == @tags }),
+		'a tag is locked: those that were asked for with it have their numbers, when nobody asks again');
+	is(error_of($node, "SET snowflake.max_wait = '100ms'; SELECT snowflake_segment_nextval('a')")->{sqlstate}, '55P03', 'not so the tag');
+	my @asked;
+	foreach (1 .. 5)
+	{
+		is(scalar(split /\n/, $node->safe_psql('postgres', "$patient; SELECT snowflake_segment_nextval('tag1', 200)")), 200, 'numbers flow of another tag');
+		push @asked, stat_of($node, 'last_error_ts', 'a');
+	}
+	# what its session has left behind is done by the first
+	is($asked[-1], $asked[1], 'and the locked one is not asked for again');
+
+	# while sessions ask for two that are locked, all the time
+	error_of($node, "SET snowflake.max_wait = '100ms'; SELECT snowflake_segment_nextval('c', 200)");
+	my @draws = map { draw_tag($node, $_, sessions => 3, delay => 10, max_wait => '100ms') } qw(a c);
+	$since = $node->safe_psql('postgres', 'SELECT now()');
+	$failed->($_, $since) foreach qw(a c);
+	foreach (@tags)
+	{
+		is(scalar(split /\n/, $node->safe_psql('postgres', "$patient; SELECT snowflake_segment_nextval('$_', 200)")), 200, 'and while sessions ask for locked ones');
+	}
+	$since = $node->safe_psql('postgres', 'SELECT now()');
+	$failed->($_, $since) foreach qw(a c);
+	$locker->query_safe('COMMIT');
+	wait_drawn($_, 50) foreach @draws;
+	is(sqlstates($_), '55P03', 'no more locked: numbers flow') foreach @draws;
+	stop_draw($_) foreach @draws;
+	my @numbers = numbers($draws[0]);
+	is("$numbers[0] " . left_out(@numbers), '21 0', 'and nobody has lost one');
+
+	# all in one request again
+	$ask_together->(qw(a c), @tags);
+	kill 'CONT', $worker;
+	ok(wait_for(sub { $node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_snowflake_segments WHERE unused > 0') == 2 + @tags }), 'all have numbers again');
+	is($node->safe_psql('postgres', 'SELECT count(DISTINCT fetched_at) FROM snowflake_registry.snowflake_segment_tag'), 1, 'of one request');
+	$locker->quit;
+	$node->stop;
+};
+
+#
 # A standby
 #
 $tests{standby} = sub {

@@ -590,7 +590,9 @@ sub test_away
 	# A tag's row is locked in the registry: that is no reason for the lease to
 	# end, which is renewed beside.
 	my $ids = start_draw($locked->{node}, sessions => 2, delay => 5, max_wait => '3s');
-	command($slow, q|create('locked', step => 10)|);
+	command($slow, "create('$_', step => 10)") foreach qw(locked beside);
+	my $beside = draw_on($locked, 'beside', max_wait => '20s');
+	wait_drawn($beside, 200);
 	wait_held($locked, 'locked') if take($locked, 'locked', 2);
 	my $lock = session($registry);
 	$lock->query_safe(q|BEGIN; SELECT FROM snowflake_segment_tag WHERE tag = 'locked' FOR UPDATE|);
@@ -598,7 +600,9 @@ sub test_away
 	my $end = $locked->{node}->safe_psql('postgres', $lease_end);
 	take($locked, 'locked', how_many(held($locked, 'locked')));
 	stops($locked, 'locked', 'a row that is locked', qr/^The registry cannot give segments: canceling statement due to lock timeout\./);
-	ok(poll(sub { $locked->{node}->safe_psql('postgres', $lease_end) > $end + 6 }), 'the lease is renewed');
+	ok(poll(sub { $locked->{node}->safe_psql('postgres', $lease_end) > $end + 2 * $LeaseTest::ttl }), 'the lease is renewed');
+	wait_drawn($beside, 200);
+	is(sqlstates($beside), '', 'for longer than the lease lasts: the numbers of another tag flow');
 	ok($registry->poll_query_until('postgres', q|SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'snowflake_server' AND state = 'active' AND clock_timestamp() > state_change + '20 s')|),
 		'nor do requests pile up there');
 	$lock->query_safe('ROLLBACK');
