@@ -272,6 +272,12 @@ SELECT snowflake_segment_create('drop', step => 10);
 SELECT snowflake_segment_nextval('drop');
 SELECT snowflake_segment_drop('drop', true);
 SELECT * FROM error_of($$SELECT snowflake_segment_drop('drop', forget => true)$$) \gx
+-- with no number above
+SELECT snowflake_segment_create('drop', start => 9223372036854775807);
+SELECT snowflake_segment_nextval('drop');
+SELECT snowflake_segment_drop('drop');
+SELECT snowflake_segment_create('drop');
+SELECT snowflake_segment_drop('drop', forget => true);
 -- another tag comes to its place in memory
 SELECT snowflake_segment_create('leaves');
 SELECT snowflake_segment_nextval('leaves');

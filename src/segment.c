@@ -271,6 +271,11 @@ segment_is_valid(void)
 void
 segment_ask_services(void)
 {
+	/*
+	 * Services that see this must also see what is asked for, before: they
+	 * forget this first, and then look.
+	 */
+	pg_write_barrier();
 	pg_atomic_write_u32(&shared->segments.requested, 1);
 	worker_ask(&shared->services);
 }

@@ -47,6 +47,12 @@
 #define LONG_LIFE_US	(30 * USECS_PER_MINUTE)
 #define MAX_LENGTH		1000000
 
+/*
+ * The incarnation of a tag whose numbers from the registry are not used.  It is
+ * nobody's, so the registry says what it has, and gives out nothing in vain.
+ */
+#define REFUSED_INCARNATION "00000000-0000-0000-0000-000000000000"
+
 /* The request that is under way.  Of this process alone. */
 static struct
 {
@@ -341,6 +347,21 @@ compare_rows(const void *a, const void *b)
 }
 
 /*
+ * Numbers that the home database may have given out before.
+ */
+static void
+apply_refusal(Segment *segment, const SegmentRow *row, TimestampTz now)
+{
+	segment_forget(segment, SEGMENT_OPEN);
+	strlcpy(segment->incarnation, REFUSED_INCARNATION, sizeof(segment->incarnation));
+	utf8_copy(segment->error, sizeof(segment->error), row->refusal);
+	segment->error_at = now;
+	segment->is_failing = true;
+	segment->error_passes = row->refusal_passes;
+	pg_atomic_write_u32(&segment->asked, 1);
+}
+
+/*
  * Another segment, or the news that there is none.
  */
 static void
@@ -354,6 +375,11 @@ apply_row(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint64 
 	if (row->incarnation == NULL)
 	{
 		segment_forget(segment, SEGMENT_MISSING);
+		return;
+	}
+	if (row->refusal != NULL)
+	{
+		apply_refusal(segment, row, now);
 		return;
 	}
 	if (strcmp(segment->incarnation, row->incarnation) != 0)
@@ -418,6 +444,32 @@ apply_answer(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint
 		segment->is_failing |= is_failing;
 }
 
+int
+segment_fetch_find_news(SegmentRow *rows, int nrows)
+{
+	int			found = 0;
+
+	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
+
+	LWLockAcquire(shared->segments.lock, LW_SHARED);
+	for (int i = 0; i < request.nasks; i++)
+	{
+		const SegmentAsk *ask = &request.asks[i];
+		const Segment *segment = ask->segment;
+		SegmentRow	key = {.tag = request.asks[i].tag};
+		SegmentRow *row = bsearch(&key, rows, nrows, sizeof(SegmentRow), compare_rows);
+
+		if (row == NULL || row->incarnation == NULL ||
+			pg_atomic_read_u32(&ask->segment->serial) != ask->serial)
+			continue;
+		row->is_news = strcmp(segment->incarnation, row->incarnation) != 0 ||
+			(row->is_given && segment->fetches == 0);
+		found += row->is_news;
+	}
+	LWLockRelease(shared->segments.lock);
+	return found;
+}
+
 void
 segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 {
@@ -426,7 +478,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	TimestampTz now = GetCurrentTimestamp();
 	uint64		until = pg_atomic_read_u64(&segments->valid_until_us);
 	const char *place = nrows > 0 ? rows[0].place : NULL;
-	bool		is_closed = false;
+	bool		is_paused = false;
 	bool		confirms = false;
 
 	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
@@ -460,7 +512,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 		else
 		{
 			apply_answer(ask, row, now, (uint64) (steady - request.sent_at));
-			is_closed |= row->closed_until != NULL;
+			is_paused |= row->closed_until != NULL || row->refusal != NULL;
 			confirms |= row->closed_until == NULL || segment_has_numbers(ask->segment);
 		}
 	}
@@ -489,7 +541,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 		strlcpy(request.place, place != NULL ? place : "", sizeof(request.place));
 	}
 	request.has_failed = false;
-	request.retry_at = is_closed ? steady + RETRY_MS * 1000 : 0;
+	request.retry_at = is_paused ? steady + RETRY_MS * 1000 : 0;
 	request.kind = FETCH_NOTHING;
 	ConditionVariableBroadcast(&segments->changed);
 }

@@ -54,7 +54,14 @@ extern void segment_fetch_abandon(void);
  */
 extern void segment_fetch_handle_rows(SegmentRow *rows, int nrows);
 
-/* The same where no tag was created yet. */
+/*
+ * Find the rows of the registry, which it sorts, that are news to this server:
+ * of an incarnation that is not known here, or its first segment.  The home
+ * database may have given out numbers of these tags before.  Returns how many.
+ */
+extern int	segment_fetch_find_news(SegmentRow *rows, int nrows);
+
+/* The answer at home where no tag was created yet. */
 extern void segment_fetch_handle_no_tags(void);
 
 /*

@@ -333,7 +333,9 @@ run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind, const SegmentOptio
 				 errmsg("segment tag \"%s\" already exists", utf8_to_server(utf8))));
 	if (kind == SEGMENT_CREATE && result.max_id >= options->start)
 		ereport(NOTICE,
-				(errmsg("segment tag \"%s\" goes on at " INT64_FORMAT,
+				(result.max_id == PG_INT64_MAX ?
+				 errmsg("segment tag \"%s\" has no numbers left", utf8_to_server(utf8)) :
+				 errmsg("segment tag \"%s\" goes on at " INT64_FORMAT,
 						utf8_to_server(utf8), result.max_id + 1),
 				 errdetail("There was a tag of this name before, and servers may still have its numbers."),
 				 errhint("If no server can have them, snowflake_segment_drop(tag, forget => true) lets a new tag of this name begin anywhere.")));

@@ -46,6 +46,11 @@ typedef struct SegmentRow
 	int64		reports;		/* as in Segments */
 	int64		protocol;
 	int64		hold;			/* that the registry grants, microseconds */
+
+	/* For segment_fetch_find_news() and what comes of it. */
+	bool		is_news;
+	char	   *refusal;		/* why it is not used, a sentence; NULL if it is */
+	bool		refusal_passes; /* by itself */
 } SegmentRow;
 
 /* Who asks, and what it was told last, as in Segments. */

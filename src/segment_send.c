@@ -18,6 +18,7 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
+#include "utils/builtins.h"
 
 #include "clock.h"
 #include "compat.h"
@@ -25,6 +26,10 @@
 #include "segment.h"
 #include "segment_fetch.h"
 #include "segment_send.h"
+#include "waits.h"
+#include "worker.h"
+
+static void compare_with_home(SegmentRow *rows, int nrows);
 
 /*
  * The registry
@@ -83,7 +88,11 @@ link_handle(RegistryLink *link, const PGresult *answer)
 		if (objection != NULL)
 			registry_link_give_up(link, objection);
 		else
+		{
+			if (segment_fetch_find_news(rows, nrows) > 0)
+				compare_with_home(rows, nrows);
 			segment_fetch_handle_rows(rows, nrows);
+		}
 	}
 }
 
@@ -117,13 +126,7 @@ RegistryLink segment_link = {.client = &client};
 
 #define TABLE(name)	REGISTRY_EXTENSION "." name
 
-/*
- * The schema with the functions, to be put before a name; NULL where there is
- * none.
- */
-static char *
-find_schema(bool create)
-{
+/* The schema with the functions, and whether its owner is a superuser. */
 #define FIND_SCHEMA \
 	"SELECT pg_catalog.quote_ident(n.nspname), r.rolsuper" \
 	" FROM pg_catalog.pg_extension e" \
@@ -131,6 +134,20 @@ find_schema(bool create)
 	" JOIN pg_catalog.pg_roles r ON r.oid = e.extowner" \
 	" WHERE e.extname = '" REGISTRY_EXTENSION "'"
 
+/* What FIND_SCHEMA has found, to be put before a name. */
+static char *
+found_schema(void)
+{
+	return psprintf("%s.", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
+}
+
+/*
+ * The schema with the functions, to be put before a name; NULL where there is
+ * none.
+ */
+static char *
+find_schema(bool create)
+{
 	if (home_run(FIND_SCHEMA) == 0)
 	{
 		if (!create)
@@ -157,7 +174,7 @@ find_schema(bool create)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("extension \"" REGISTRY_EXTENSION "\" in the home database does not belong to a superuser"),
 				 errhint("If it has tags, the database is a registry: name it in \"snowflake.registry\". If it has none, drop the extension, and the background worker creates it.")));
-	return psprintf("%s.", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
+	return found_schema();
 }
 
 /*
@@ -172,6 +189,60 @@ run_at_home(const LinkRequest *sent, const char *schema)
 		values[i] = sent->values[i] == NULL ? NULL :
 			pg_any_to_server(sent->values[i], (int) strlen(sent->values[i]), PG_UTF8);
 	return (int) home_run_texts(psprintf(sent->sql, schema), sent->nparams, values);
+}
+
+static void
+append_hex(StringInfo to, const char *text)
+{
+	for (; *text != '\0'; text++)
+		appendStringInfo(to, "%02x", (unsigned char) *text);
+}
+
+/*
+ * Numbers that a registry has given until now are still in memory.  A tag that
+ * was dropped here for it, see below, goes on above them when it is created
+ * anew.
+ */
+static void
+raise_dropped(const char *schema)
+{
+	Segments   *segments = &shared->segments;
+	SegmentAsk *known = palloc(sizeof(SegmentAsk) * Max(shared->nsegments, 1));
+	int			nknown = 0;
+	StringInfoData tags;
+	StringInfoData seen;
+	const char *values[2];
+
+	LWLockAcquire(segments->lock, LW_SHARED);
+	for (int i = 0; i < segments->used; i++)
+	{
+		if (SEGMENT(i)->state == SEGMENT_FREE || SEGMENT(i)->seen == 0)
+			continue;
+		strlcpy(known[nknown].tag, SEGMENT(i)->tag, sizeof(known[nknown].tag));
+		known[nknown++].seen = SEGMENT(i)->seen;
+	}
+	LWLockRelease(segments->lock);
+	if (nknown == 0)
+		return;
+
+	initStringInfo(&tags);
+	initStringInfo(&seen);
+	for (int i = 0; i < nknown; i++)
+	{
+		appendStringInfoChar(&tags, i == 0 ? '{' : ',');
+		append_hex(&tags, known[i].tag);
+		appendStringInfo(&seen, "%c" INT64_FORMAT, i == 0 ? '{' : ',', known[i].seen);
+	}
+	appendStringInfoChar(&tags, '}');
+	appendStringInfoChar(&seen, '}');
+	values[0] = tags.data;
+	values[1] = seen.data;
+	(void) home_run_texts(psprintf("UPDATE %ssnowflake_segment_tag s SET max_id = a.seen"
+								   " FROM unnest($1::text[], $2::bigint[]) AS a (tag, seen)"
+								   " WHERE convert_to(s.tag, 'UTF8') = decode(a.tag, 'hex')"
+								   "  AND s.dropped_at IS NOT NULL AND s.max_id < a.seen",
+								   schema),
+						  lengthof(values), values);
 }
 
 int64
@@ -203,6 +274,8 @@ serve_at_home(void)
 		/* by which the functions tell a home database from a registry */
 		home_create();
 		home_guard_extension(REGISTRY_EXTENSION, schema);
+		if (pg_atomic_read_u64(&shared->segments.valid_until_us) != SEGMENTS_ALWAYS)
+			raise_dropped(schema);
 		nrows = run_at_home(&sent, schema);
 		MemoryContextSwitchTo(caller);
 		if (kind == FETCH_COMMAND)
@@ -242,4 +315,186 @@ segment_serve_at_home(void)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+}
+
+/*
+ * From the home database to a registry
+ *
+ * The home database may have given out numbers of a tag that now come from a
+ * registry.  So before the first ones are used, its tag is dropped: without a
+ * registry it would go on below them.  And those that are not above all of the
+ * home database's are not used.
+ *
+ * Nothing of this where the home database is that registry.
+ */
+
+typedef struct HomeCompare
+{
+	SegmentRow *rows;
+	int			nrows;
+	MemoryContext context;		/* for what is found */
+	char	   *error;			/* why that failed */
+	bool		error_passes;
+} HomeCompare;
+
+/*
+ * The numbers of a row begin above the second parameter.  The third is the last
+ * one, null where it has none, so that nothing is written.  A tag is in
+ * hexadecimal, as the database's encoding may lack its characters.
+ *
+ * The incarnation does not matter: a registry that was restored from a dump of
+ * the home database has the same, and may be behind.
+ */
+#define COMPARE \
+	"WITH news AS MATERIALIZED (" \
+	" SELECT a.n, decode(a.tag, 'hex') AS tag, a.above, a.last" \
+	" FROM unnest($1::text[], $2::bigint[], $3::bigint[])" \
+	"  WITH ORDINALITY AS a (tag, above, last, n)" \
+	" WHERE NOT starts_with($4, (SELECT %1$ssnowflake_registry_here()) || '/'))," \
+	" known AS MATERIALIZED (" \
+	" SELECT a.n, a.last, s.tag, s.max_id, s.max_id > a.above AS is_refused" \
+	" FROM news a JOIN %1$ssnowflake_segment_tag s ON convert_to(s.tag, 'UTF8') = a.tag)," \
+	" gone AS (" \
+	" UPDATE %1$ssnowflake_segment_tag s" \
+	" SET dropped_at = coalesce(s.dropped_at, statement_timestamp())," \
+	"  max_id = greatest(s.max_id, k.last)" \
+	" FROM known k WHERE s.tag = k.tag AND k.last IS NOT NULL AND NOT k.is_refused" \
+	"  AND (s.dropped_at IS NULL OR s.max_id < k.last))" \
+	" SELECT k.n::integer, k.max_id FROM known k WHERE k.is_refused"
+
+/*
+ * Returns the number of rows, which say which of the news are refused.
+ */
+static int
+run_compare(SegmentRow *const *news, int nnews, const char *schema)
+{
+	StringInfoData arrays[3];
+	const char *values[4];
+
+	for (int i = 0; i < (int) lengthof(arrays); i++)
+	{
+		initStringInfo(&arrays[i]);
+		appendStringInfoChar(&arrays[i], '{');
+	}
+	for (int i = 0; i < nnews; i++)
+	{
+		const SegmentRow *row = news[i];
+		const char *comma = i > 0 ? "," : "";
+
+		appendStringInfoString(&arrays[0], comma);
+		append_hex(&arrays[0], row->tag);
+		appendStringInfo(&arrays[1], "%s" INT64_FORMAT, comma,
+						 row->is_given ? row->from - 1 : row->max_id);
+		if (row->is_given)
+			appendStringInfo(&arrays[2], "%s" INT64_FORMAT, comma, row->to);
+		else
+			appendStringInfo(&arrays[2], "%sNULL", comma);
+	}
+	for (int i = 0; i < (int) lengthof(arrays); i++)
+	{
+		appendStringInfoChar(&arrays[i], '}');
+		values[i] = arrays[i].data;
+	}
+	values[3] = news[0]->place;
+	return (int) home_run_texts(psprintf(COMPARE, schema), lengthof(values), values);
+}
+
+/*
+ * The statement is for this server, which sends it to the registry.
+ */
+static void
+refuse(SegmentRow *row, int64 max_id)
+{
+	row->refusal = max_id == PG_INT64_MAX ?
+		psprintf("The home database gave numbers up to " INT64_FORMAT ", and the registry goes on at " INT64_FORMAT ". Create another tag.",
+				 max_id, row->is_given ? row->from : row->max_id + 1) :
+		psprintf("The home database gave numbers up to " INT64_FORMAT ", and the registry goes on at " INT64_FORMAT ". Run SELECT snowflake_segment_alter(%s, start => " INT64_FORMAT ").",
+				 max_id, row->is_given ? row->from : row->max_id + 1,
+				 quote_literal_cstr(row->tag), max_id + 1);
+	row->refusal_passes = false;
+}
+
+static void
+compare(HomeCompare *all)
+{
+	SegmentRow **news = palloc(sizeof(SegmentRow *) * all->nrows);
+	int			nnews = 0;
+
+	for (int i = 0; i < all->nrows; i++)
+	{
+		if (all->rows[i].is_news)
+			news[nnews++] = &all->rows[i];
+	}
+
+	home_begin("comparing segments of numbers");
+
+	/* what another role has made gave out no numbers */
+	if (home_run(FIND_SCHEMA) > 0 && DatumGetBool(home_result(2)))
+	{
+		int			nrefused = run_compare(news, nnews, found_schema());
+
+		for (int i = 0; i < nrefused; i++)
+		{
+			HeapTuple	tuple = SPI_tuptable->vals[i];
+			TupleDesc	desc = SPI_tuptable->tupdesc;
+			bool		isnull;
+			int			n = DatumGetInt32(SPI_getbinval(tuple, desc, 1, &isnull));
+			int64		max_id = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
+			MemoryContext old = MemoryContextSwitchTo(all->context);
+
+			refuse(news[n - 1], max_id);
+			MemoryContextSwitchTo(old);
+		}
+	}
+	home_commit();
+}
+
+static void
+try_compare(void *arg)
+{
+	HomeCompare *all = arg;
+
+	PG_TRY();
+	{
+		compare(all);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		MemoryContextSwitchTo(all->context);
+		edata = CopyErrorData();
+		all->error = psprintf("The home database cannot say which numbers it has given out: %s.",
+							  edata->message);
+		all->error_passes = wait_error_passes(edata->sqlerrcode);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * An error is that of the news alone, as this process has other tags, and the
+ * lease.
+ */
+static void
+compare_with_home(SegmentRow *rows, int nrows)
+{
+	HomeCompare all = {.rows = rows, .nrows = nrows, .context = CurrentMemoryContext};
+	bool		done = worker_attempt(NULL, LOG_OF_SEGMENT, try_compare, &all);
+	uint64		left_out;
+
+	for (int i = 0; i < nrows; i++)
+	{
+		SegmentRow *row = &rows[i];
+
+		if (!done && row->is_news)
+		{
+			row->refusal = all.error;
+			row->refusal_passes = all.error_passes;
+		}
+		else if (row->refusal != NULL && log_is_due(LOG_OF_SEGMENT, &left_out))
+			ereport(WARNING,
+					(errmsg("could not fetch segments of numbers"),
+					 errdetail("%s%s", row->refusal, log_left_out(left_out))));
+	}
 }

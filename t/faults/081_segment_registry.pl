@@ -20,6 +20,7 @@ use LeaseTest;
 use SnowflakeTest;
 
 my $away = qr/The registry could not be asked: /;
+my $lower = qr/^The home database gave numbers up to \d+, and the registry goes on at \d+\. Run /;
 
 #
 # Servers, with what was drawn there
@@ -251,6 +252,15 @@ sub set_registry
 
 	$server->{node}->safe_psql('postgres', "ALTER SYSTEM SET snowflake.registry = '$conninfo'");
 	reload_node($server->{node});
+	return;
+}
+
+# A tag that is there goes on at a number.
+sub new_start
+{
+	my ($server, $tag, $start) = @_;
+
+	is(command($server, "alter('$tag', start => $start)"), ': ', "$tag goes on at $start");
 	return;
 }
 
@@ -1089,9 +1099,11 @@ sub test_settings
 	@home = grep { $_ > 200000 } @{ $server->{numbers}{t} };
 	push @{ $server->{numbers}{first} }, grep { $_ < 100000 } @{ delete $server->{numbers}{t} };
 	set_registry($server, registry_conninfo($registry));
-	ok(poll(sub { my ($n) = take($server, 't'); return $n && $n < 100000 }), 'a registry again');
-	push @home, grep { $_ > 200000 } @{ $server->{numbers}{t} };
-	push @{ $server->{numbers}{first} }, grep { $_ < 100000 } @{ delete $server->{numbers}{t} };
+	stops($server, 't', 'a registry again, with lower numbers', $lower, '55000');
+	new_start($server, 't', 300001);
+	ok(poll(sub { my ($n) = take($server, 't'); return $n && $n > 300000 }), 'a registry again');
+	push @home, grep { $_ > 200000 && $_ < 300000 } @{ $server->{numbers}{t} };
+	push @{ $server->{numbers}{first} }, grep { $_ > 300000 } @{ delete $server->{numbers}{t} };
 	$server->{numbers}{home} = \@home;
 
 	# while a command is under way
@@ -1147,6 +1159,83 @@ SQL
 	return;
 }
 
+#
+# From the home database to a registry, and back
+#
+sub test_home
+{
+	my $registry = new_registry('registry_home');
+	my $server = new_server($registry, 'home', 4);
+	my $node = $server->{node};
+	my $home = 'FROM snowflake_registry.snowflake_segment_tag WHERE tag';
+	my $there = registry_conninfo($registry);
+	my $create = sub {
+		$registry->safe_psql('postgres', "SELECT snowflake_create_tag('$_[0]', $_[1], 10, 1, 0, 9223372036854775807, NULL)");
+	};
+
+	# A tag is created there above the numbers in use, as the manual says.
+	set_registry($server, '');
+	new_tag($server, q|'customer', start => 10001|, 'home: a tag');
+	take($server, 'customer', 20);
+	set_registry($server, $there);
+	new_tag($server, q|'customer', start => 10031|, 'registry: the tag');
+	take($server, 'customer', 20);
+	set_registry($server, '');
+	ok(poll(sub { !try_take($server, 'customer', 30) && $server->{error}{sqlstate} eq '42704' }), 'home again: the tag is not there');
+	my (undef, undef, $stderr) = $node->psql('postgres', "$patient; SELECT snowflake_segment_create('customer')");
+	like($stderr, qr/NOTICE:  segment tag "customer" goes on at \d+\n/, 'created again: it goes on');
+	cmp_ok((take($server, 'customer', 30))[0], '>', 10050, 'above what the registry gave');
+
+	# It was made there by another server, and its numbers are lower.
+	new_tag($server, "'order'", 'home: another tag');
+	take($server, 'order', 30);
+	my $max_id = $node->safe_psql('postgres', "SELECT max_id $home = 'order'");
+	$create->('order', 1);
+	set_registry($server, $there);
+	stops($server, 'order', 'registry: lower numbers', $lower, '55000');
+	is(max_id($registry, 'order'), 0, 'none is given out in vain');
+	is($node->safe_psql('postgres', "SELECT dropped_at IS NULL AND max_id = $max_id $home = 'order'"), 't', 'home still has the tag');
+	$node->stop;
+	start_node($node);
+	my $error = stops($server, 'order', 'started again: lower numbers', $lower, '55000');
+	cmp_ok(max_id($registry, 'order'), '<=', 10, 'one segment is given out in vain at most');
+	my ($statement) = $error->{detail} =~ /Run (SELECT .*?\))\. /;
+	is($statement, "SELECT snowflake_segment_alter('order', start => @{[ $max_id + 1 ]})", 'the error says what to do');
+	is((call($server, "$patient; $statement"))[1]{sqlstate}, '', 'which is done');
+	cmp_ok(flows($server, 'order', 'higher numbers'), '>', $max_id, 'higher numbers');
+	is($node->safe_psql('postgres', "SELECT dropped_at IS NOT NULL AND max_id > $max_id $home = 'order'"), 't', 'home has dropped the tag');
+
+	# Where the home database cannot be looked at, other tags go on.
+	new_tag($server, "'known', step => 1", 'registry: a tag');
+	take($server, 'known', 1);
+	my $locker = session($node);
+	$locker->query_safe('BEGIN; LOCK snowflake_registry.snowflake_segment_tag');
+	$create->('new', 1);
+	stops($server, 'new', 'home is locked', qr/^The home database cannot say which numbers it has given out: .*lock timeout\. /);
+	my @known = take($server, 'known', 20);
+	is("@known", join(' ', 2 .. 21), 'home is locked: a known tag goes on');
+	cmp_ok(max_id($registry, 'new'), '<=', 10, 'one segment is given out in vain at most');
+	$locker->query_safe('ROLLBACK');
+	$locker->quit;
+	flows($server, 'new', 'home is not locked any more');
+
+	# A registry in the same cluster is another database.
+	set_registry($server, '');
+	new_tag($server, q|'beside'|, 'home: a third tag');
+	take($server, 'beside', 25);
+	$node->safe_psql('postgres', 'CREATE ROLE snowflake_server LOGIN');
+	make_registry($node, 'registry');
+	$node->safe_psql('registry', q|SELECT snowflake_create_tag('beside', 1, 10, 1, 0, 9223372036854775807, NULL)|);
+	set_registry($server, registry_conninfo($node, dbname => 'registry'));
+	stops($server, 'beside', 'a registry beside it: lower numbers', $lower, '55000');
+	new_start($server, 'beside', 1001);
+	cmp_ok(flows($server, 'beside', 'a registry beside it'), '>', 1000, 'higher numbers');
+
+	check(5, $server);
+	$node->stop;
+	return;
+}
+
 # SNOWFLAKE_SEGMENT_TESTS='away,stops' runs some only.
 my %tests = (
 	'together' => \&test_together,
@@ -1156,6 +1245,7 @@ my %tests = (
 	'set back' => \&test_set_back,
 	'stops' => \&test_stops,
 	'own' => \&test_own,
+	'home' => \&test_home,
 	'settings' => \&test_settings);
 in_parallel(
 	map { $_ => $tests{$_} // die "there is no test $_\n" }
