@@ -44,10 +44,10 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-snowflake--$(EXTVERSION).sql: $(SUBJECTS:%=install/%.sql) install/rights.sql install/grants.sql
-snowflake_home--$(EXTVERSION).sql: install/snowflake_home.sql install/rights.sql
+snowflake--$(EXTVERSION).sql: $(SUBJECTS:%=install/%.sql) install/names.sql install/rights.sql install/grants.sql
+snowflake_home--$(EXTVERSION).sql: install/snowflake_home.sql install/names.sql install/rights.sql
 snowflake_registry--$(EXTVERSION).sql: $(REGISTRY_SUBJECTS:%=install/registry_%.sql) \
-	install/rights.sql install/registry_grants.sql
+	install/names.sql install/rights.sql install/registry_grants.sql
 
 $(DATA_built):
 	@{ printf '%s\n' '/* $@ */' '' \

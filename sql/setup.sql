@@ -39,7 +39,7 @@ ORDER BY c.relname;
 DROP EXTENSION snowflake;
 CREATE SCHEMA elsewhere;
 CREATE TABLE elsewhere.key_formats ();
--- with a function of a name of ours it says what to do, unless its arguments are others
+-- with a function of a name of ours it says what to do, whatever its arguments are
 \set SHOW_CONTEXT never
 CREATE FUNCTION elsewhere.id_range_for(timestamptz, timestamptz) RETURNS int LANGUAGE sql AS 'SELECT 1';
 CREATE EXTENSION snowflake SCHEMA elsewhere;
@@ -48,6 +48,8 @@ CREATE FUNCTION elsewhere.id_range_for(date) RETURNS int LANGUAGE sql AS 'SELECT
 CREATE EXTENSION snowflake SCHEMA elsewhere;
 DROP FUNCTION elsewhere.id_range_for;
 CREATE FUNCTION elsewhere.id_range_for(int) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE EXTENSION snowflake SCHEMA elsewhere;
+DROP FUNCTION elsewhere.id_range_for;
 \unset SHOW_CONTEXT
 CREATE EXTENSION snowflake SCHEMA elsewhere;
 ALTER EXTENSION snowflake SET SCHEMA public;

@@ -150,5 +150,20 @@ foreach my $put (
 	ok((grep { /$difference/ } @$differences) > 0, "$what changes what queries mean: $object") or diag(join "\n", @$differences);
 }
 
+
+# Where somebody has a function of a name, calls of it mean what they meant.
+foreach my $theirs ('id_range_for(timestamp)', 'snowflake_nextval(regclass)')
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE taken');
+	$node->safe_psql('taken', "CREATE FUNCTION $theirs RETURNS text LANGUAGE sql AS \$\$SELECT 'theirs'\$\$; CREATE SEQUENCE s");
+	my (undef, undef, $stderr) = $node->psql('taken', "\\set VERBOSITY verbose\nCREATE EXTENSION snowflake");
+	my $error = psql_error($stderr);
+	is($error->{sqlstate}, '42723', "$theirs of somebody's: refused");
+	like($error->{hint}, qr/^Rename that function, or create the extension in another schema/, 'and why');
+	$node->safe_psql('taken', 'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext');
+	is($node->safe_psql('taken', "SELECT id_range_for('2025-06-01')"), 'theirs', 'in another schema: it means the same') if $theirs =~ /^id/;
+	$node->safe_psql('postgres', 'DROP DATABASE taken');
+}
+
 $node->stop;
 done_testing();

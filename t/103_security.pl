@@ -136,7 +136,7 @@ my %closed = (
 	'snowflake_segment_nextval(text,bigint)' => [ 'ticket', 3 ],
 	'snowflake_segment_alter(text,bigint,bigint,bigint,text)' => [ 'ticket', 500 ],
 	'snowflake_segment_drop(text,boolean)' => [ 'ticket' ],
-	'snowflake_key_format_create(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer)' => [ 'new', 'NW', 2, 2, 1, 'UTC', 'codes', 2, 4, 2, 2, 5 ],
+	'snowflake_key_format_create(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer)' => [ 'new', 'NW', 2, 2, 1, 'Asia/Tokyo', 'codes', 2, 4, 2, 2, 5 ],
 	'snowflake_key_format_alter(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer,text)' => [ 'new', 'NX', 3, 3, 2, 'Asia/Tokyo', 'hash', 3, 5, 3, 3, 6 ],
 	'snowflake_key_format_drop(text)' => [ 'new' ],
 	'snowflake_advance(bigint,boolean)' => [ '152075078181383514', 'false' ],
@@ -555,6 +555,12 @@ WHERE p.pronargs > 0 AND NOT 'internal'::regtype = ANY (p.proargtypes)
   -- whose types are there before
   AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (p.proargtypes) AND t.typnamespace <> 'pg_catalog'::regnamespace)
 SQL
+# the names of functions in its schema, by extension
+my %names = map { split /\|/ } split /\n/, $node->safe_psql('postgres', <<SQL);
+SELECT m.extname, array_agg(DISTINCT p.proname)
+FROM ($members) m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
+WHERE p.pronamespace = 'public'::regnamespace GROUP BY m.extname
+SQL
 $node->safe_psql('postgres', 'DROP EXTENSION snowflake, snowflake_registry, snowflake_home');
 # under another name, as the workers would connect to the home database meanwhile
 $node->safe_psql('postgres', 'CREATE DATABASE unready');
@@ -607,20 +613,42 @@ ORDER BY 1
 SQL
 }
 
+# With functions of its names in the way, an extension is not created.  These are
+# away while it is, and then there as before; other sessions see them all the time.
+sub create
+{
+	my ($extension, $dbname, $by, %opts) = @_;
+	my $theirs = "FROM pg_proc WHERE proowner = 'somebody'::regrole AND pronamespace = 'hostile'::regnamespace AND proname = ANY ('$names{$extension}')";
+	my $create = "SET search_path = hostile, pg_catalog; CREATE EXTENSION $extension SCHEMA hostile";
+	my $error = error_of($node, $dbname, $create, %opts);
+
+	like("$error->{sqlstate}: $error->{message}", qr/^42723: function \S+\(.*\) exists already$/, "$extension, created by $by in $dbname: refused");
+	is(ran($node), '', "$extension, created by $by in $dbname: nothing ran when it was refused");
+	is($node->safe_psql($dbname, <<SQL, %opts), 't', "$extension, created by $by in $dbname: functions of its names are in the way again");
+BEGIN;
+SET ROLE somebody;
+SET search_path = pg_catalog;
+SELECT string_agg(pg_get_functiondef(oid), ';' ORDER BY oid::regprocedure::text) AS theirs, string_agg(oid::regprocedure::text, ', ') AS names
+$theirs \\gset
+DROP FUNCTION :names;
+RESET ROLE;
+$create;
+SET ROLE somebody;
+SET search_path = pg_catalog;
+:theirs;
+SELECT string_agg(pg_get_functiondef(oid), ';' ORDER BY oid::regprocedure::text) = :'theirs' $theirs;
+COMMIT;
+SQL
+	is(ran($node), '', "$extension, created by $by in $dbname: nothing ran");
+	is(made_of($dbname), '', "$extension, created by $by in $dbname: nothing is in it");
+	return;
+}
+
 # Created by a superuser, and for the trusted one by the owner of the database,
 # whose schema it is.
 $node->safe_psql('postgres', 'ALTER DATABASE before OWNER TO somebody');
-$node->safe_psql('before', 'SET search_path = hostile, pg_catalog; CREATE EXTENSION snowflake SCHEMA hostile', extra_params => [ '-U', 'somebody' ]);
-is(ran($node), '', 'snowflake, created by the owner of the database: nothing ran');
-is(made_of('before'), '', 'snowflake, created by the owner of the database: nothing is in it');
-foreach my $case ([ 'snowflake', 'victim' ], [ 'snowflake_registry', 'victim' ], [ 'snowflake_registry', 'registry' ])
-{
-	my ($extension, $dbname) = @{$case};
-
-	$node->safe_psql($dbname, "CREATE EXTENSION $extension SCHEMA hostile");
-	is(ran($node), '', "$extension, created by a superuser: nothing ran");
-	is(made_of($dbname), '', "$extension, created by a superuser: nothing is in it");
-}
+create('snowflake', 'before', 'the owner of the database', extra_params => [ '-U', 'somebody' ]);
+create(@{$_}, 'a superuser') foreach ([ 'snowflake', 'victim' ], [ 'snowflake_registry', 'victim' ], [ 'snowflake_registry', 'registry' ]);
 
 # Likewise with functions of ours whose types are there only now.
 foreach my $dbname ('victim', 'registry')

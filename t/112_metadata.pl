@@ -94,15 +94,15 @@ foreach my $name (@controls)
 # The parts of each install script
 #
 my %parts = (
-	snowflake => [ split(/ /, found('Makefile', qr/^SUBJECTS = (.*)$/m)), 'rights', 'grants' ],
-	snowflake_home => [ 'snowflake_home', 'rights' ],
-	snowflake_registry => [ (map { "registry_$_" } split / /, found('Makefile', qr/^REGISTRY_SUBJECTS = (.*)$/m)), 'rights', 'registry_grants' ]);
+	snowflake => [ split(/ /, found('Makefile', qr/^SUBJECTS = (.*)$/m)), 'names', 'rights', 'grants' ],
+	snowflake_home => [ 'snowflake_home', 'names', 'rights' ],
+	snowflake_registry => [ (map { "registry_$_" } split / /, found('Makefile', qr/^REGISTRY_SUBJECTS = (.*)$/m)), 'names', 'rights', 'registry_grants' ]);
 my @scripts = map { basename($_) } sort glob "$top/install/*--*.sql";
 my %is_script = map { $_ => 1 } @scripts;
 is_deeply(
 	[ sort map { basename($_, '.sql') } grep { !/--/ } glob "$top/install/*.sql" ],
-	[ sort 'rights', grep { $_ ne 'rights' } map { @$_ } values %parts ],
-	'each file of install/ is in the Makefile, once, but for the rights that all have');
+	[ sort qw(names rights), grep { !/^(?:names|rights)$/ } map { @$_ } values %parts ],
+	'each file of install/ is in the Makefile, once, but for names and rights, which all have');
 
 #
 # A version is released once its scripts are in install/ as a whole.  They stay as
@@ -119,7 +119,7 @@ foreach my $script (@scripts)
 	next unless $script eq "$name--" . found("$name.control", qr/^default_version = '(.*)'$/m) . '.sql';
 	foreach my $part (@{ $parts{$name} })
 	{
-		cmp_ok(index(file("install/$script"), file("install/$part.sql") =~ s/\@extension\@/$name/r), '>', 0,
+		cmp_ok(index(file("install/$script"), file("install/$part.sql") =~ s/\@extension\@/$name/gr), '>', 0,
 			"$part.sql is as released in $script: what is new needs a next version");
 	}
 }
