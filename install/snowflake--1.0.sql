@@ -1122,9 +1122,10 @@ COMMENT ON FUNCTION snowflake_catalog.check_partitions(bigint) IS
 -- Existing tables
 --
 -- snowflake_convert() first makes a plan: rows of statements, and of what was found.  That
--- only reads, and evaluates only what is built in; it is all that a dry run does.  The real
--- run locks the tables of the plan and makes it again, as something may have changed before.
--- Once a plan needs the lock that is held, it is run, with the rights of the caller.
+-- only reads, and evaluates only what is built in, and what the server does for any SELECT of
+-- the tables: predicates of indexes.  It is all that a dry run does.  The real run locks the
+-- tables of the plan and makes it again, as something may have changed before.  Once a plan
+-- needs the lock that is held, it is run, with the rights of the caller.
 -- "Members" are the columns that foreign keys and inheritance connect with the one to
 -- convert, in both directions and over any number of steps.
 --
