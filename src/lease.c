@@ -93,6 +93,7 @@ lease_init_shmem(void)
 {
 	Lease	   *lease = &shared->lease;
 
+	pg_atomic_init_u32(&lease->is_used, 0);
 	pg_atomic_init_u32(&lease->node, (uint32) -1);
 	pg_atomic_init_u64(&lease->deadline_us, 0);
 	pg_atomic_init_u64(&lease->mark_us, 0);
@@ -106,12 +107,19 @@ lease_init_shmem(void)
 	lease->remembered_node = -1;
 }
 
+void
+lease_note_settings(void)
+{
+	pg_atomic_write_u32(&shared->lease.is_used, lease_is_used());
+}
+
 bool
 lease_is_valid(void)
 {
 	uint64		deadline;
 
-	if (!settings_need_lease() && !lease_is_used())
+	if (!settings_need_lease() && !lease_is_used() &&
+		pg_atomic_read_u32(&shared->lease.is_used) == 0)
 		return true;
 	deadline = pg_atomic_read_u64(&shared->lease.deadline_us);
 	return deadline != 0 && (uint64) clock_read_steady() < deadline;

@@ -312,6 +312,13 @@ typedef struct RegistrySeen
 typedef struct Lease
 {
 	/*
+	 * Does it take the registry to draw, by the settings of now?  Those of a
+	 * statement are of when it began.  Written by the services; read by
+	 * anyone.
+	 */
+	pg_atomic_uint32 is_used;
+
+	/*
 	 * (uint32) -1 for none.  Written by the mark writer alone; read by
 	 * anyone, after the limit.
 	 */

@@ -230,6 +230,18 @@ sub test_twice
 	kill9_postmaster($two->{node}, all => 1);
 	start_node($two->{node});
 	flows($two, 'registered again, restarted while the registry is away');
+
+	# A registry is named while a statement draws, which keeps the settings of its start.
+	my $four = leasing_node('four', '', "snowflake.node_id = 7\n");
+	my $draw = start_sql($four, 'SELECT snowflake_nextval(), pg_sleep(0.01) FROM generate_series(1, 3000)');
+	wait_for(sub { $four->safe_psql('postgres', 'SELECT issued > 0 FROM pg_stat_snowflake') eq 't' });
+	$four->safe_psql('postgres', sprintf q(ALTER SYSTEM SET snowflake.registry = '%s'), registry_conninfo($registry));
+	reload_node($four);
+	like((finish_sql($draw))[1], qr/ERROR:  55(?:000|P03): cannot generate a snowflake ID: node number 7 is not registered\n/, 'a statement that runs when the registry is named ends');
+	$four->safe_psql('postgres', q(ALTER SYSTEM SET snowflake.registry = ''));
+	reload_node($four);
+	ok(poll(sub { try_sql($four, 'SELECT snowflake_nextval()') }), 'and no registry once more');
+	$four->stop;
 	check(6, $one, $two, $three);
 	return;
 }
