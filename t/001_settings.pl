@@ -364,6 +364,10 @@ go_on_with('');
 like(error_of('SELECT snowflake_nextval()'), qr/55000/,
 	'and the former one is refused');
 
+# A worker that is refused tries again and again: it would write what
+# restart_with() forgets.
+$node->safe_psql('postgres', 'SELECT snowflake_accept_layout(), snowflake_nextval()');
+
 #
 # A dialect as the layout: its fields and, where none is set, its epoch
 #

@@ -559,8 +559,8 @@ SELECT string_agg(concat_ws(' ', pid, application_name, state, wait_event), ', '
 SQL
 }
 
-# The process of a backend, any of them, that runs a statement of draw now.
-# Waits for one.
+# The process of a backend, any of them, that draws; one that runs a statement now
+# if there is one.  On a busy machine each may be between two, whenever one looks.
 sub busy_backend
 {
 	my ($node, $application_name) = @_;
@@ -568,9 +568,8 @@ sub busy_backend
 	$application_name //= 'draw';
 	return wait_sql($node, "busy backend of $application_name", <<SQL);
 SELECT pid FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND state = 'active'
-  AND application_name = '$application_name'
-ORDER BY random() LIMIT 1
+WHERE backend_type = 'client backend' AND application_name = '$application_name'
+ORDER BY state = 'active' DESC, random() LIMIT 1
 SQL
 }
 
