@@ -274,6 +274,10 @@ SELECT snowflake_in(id, '2025-06-01+00', '2025-06-05+00') AS inside, count(*) FR
 GROUP BY ROLLUP (snowflake_in(id, '2025-06-01+00', '2025-06-05+00')) HAVING snowflake_in(id, '2025-06-01+00', '2025-06-05+00');
 SELECT NOT snowflake_in(id, '[2025-06-03 00:00+00,2025-06-05 00:00+00)') AS outside, count(*) FROM grouped
 GROUP BY CUBE (snowflake_in(id, '[2025-06-03 00:00+00,2025-06-05 00:00+00)')) ORDER BY 2, 1;
+CREATE FUNCTION in_june(id bigint) RETURNS boolean LANGUAGE sql STABLE
+RETURN snowflake_in(id, '2025-06-01+00', '2025-06-05+00');
+SELECT in_june(id) AS inside, count(*) FROM grouped GROUP BY ROLLUP (in_june(id)) HAVING in_june(id);
+DROP FUNCTION in_june;
 DROP TABLE grouped;
 
 -- what was drawn in a period is found by the primary key

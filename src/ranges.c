@@ -531,16 +531,23 @@ has_call(Node *node, void *funcid)
 /*
  * Do ROLLUP, CUBE or GROUPING SETS group by calls of this function?  Before
  * PostgreSQL 18 the server finds them again in HAVING and the like by being
- * equal, and does not where it flattens the AND that stands for one.
+ * equal, and does not where it flattens the AND that stands for one.  A condition
+ * may be an SQL function that becomes such a call.  There is no query where
+ * TimescaleDB evaluates an expression.
  */
 static bool
 makes_sets(Query *query, Oid funcid)
 {
 	ListCell   *lc;
 
-	foreach(lc, query->groupingSets == NIL ? NIL : query->groupClause)
+	if (query == NULL || query->groupingSets == NIL)
+		return false;
+	foreach(lc, query->groupClause)
 	{
-		if (has_call(get_sortgroupclause_expr(lfirst(lc), query->targetList), &funcid))
+		Node	   *expr = get_sortgroupclause_expr(lfirst(lc), query->targetList);
+
+		if (has_call(expr, &funcid) ||
+			(IsA(expr, FuncExpr) && exprType(expr) == BOOLOID))
 			return true;
 	}
 	return false;
