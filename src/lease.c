@@ -107,12 +107,6 @@ lease_init_shmem(void)
 	lease->remembered_node = -1;
 }
 
-void
-lease_note_settings(void)
-{
-	pg_atomic_write_u32(&shared->lease.is_used, lease_is_used());
-}
-
 bool
 lease_is_valid(void)
 {

@@ -89,9 +89,6 @@ extern const char *lease_warning(void);
  * For the services
  */
 
-/* At their start, and when the settings were read anew. */
-extern void lease_note_settings(void);
-
 /*
  * What the registry has granted: a number, and that IDs may be issued with it
  * from now until the deadline, by the steady clock, and only at times from the

@@ -399,6 +399,16 @@ close_mark(int code, Datum arg)
 	CommitTransactionCommand();
 }
 
+/*
+ * Tell sessions, which may be in a statement and have former settings.
+ */
+static void
+note_registry(void)
+{
+	pg_atomic_write_u32(&shared->lease.is_used,
+						snowflake_layout.bits[FIELD_NODE] > 0 && snowflake_registry[0] != '\0');
+}
+
 void
 snowflake_mark_writer_main(Datum arg)
 {
@@ -411,6 +421,7 @@ snowflake_mark_writer_main(Datum arg)
 												  ALLOCSET_DEFAULT_SIZES);
 	bool		asked = false;
 
+	note_registry();
 	for (;;)
 	{
 		long		pause_ms = -1;
@@ -442,6 +453,7 @@ snowflake_mark_writer_main(Datum arg)
 						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH |
 						 (pause_ms >= 0 ? WL_TIMEOUT : 0),
 						 pause_ms, wait_event_worker(me));
-		(void) worker_after_sleep();
+		if (worker_after_sleep())
+			note_registry();
 	}
 }

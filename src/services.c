@@ -204,7 +204,6 @@ sleep_and_check(long timeout_ms)
 	if (worker_after_sleep())
 	{
 		settings_file_log();
-		lease_note_settings();
 		segment_leave_home();
 		for (int i = 0; i < (int) lengthof(links); i++)
 		{
@@ -237,7 +236,6 @@ snowflake_services_main(Datum arg)
 												  "snowflake services",
 												  ALLOCSET_DEFAULT_SIZES);
 
-	lease_note_settings();
 	segment_begin();
 	for (;;)
 	{

@@ -313,7 +313,7 @@ typedef struct Lease
 {
 	/*
 	 * Does it take the registry to draw, by the settings of now?  Those of a
-	 * statement are of when it began.  Written by the services; read by
+	 * statement are of when it began.  Written by the mark writer; read by
 	 * anyone.
 	 */
 	pg_atomic_uint32 is_used;
@@ -552,6 +552,8 @@ typedef struct Segment
 	uint64		wait_us;
 	bool		is_failing;		/* no segment came when last asked for */
 	bool		is_doubted;		/* it is asked for alone; see segment_fetch.c */
+	int64		not_before;		/* it is asked for again, steady clock; 0 for
+								 * at once */
 	bool		error_passes;	/* by itself; see waits.h */
 	char		error[SEGMENT_ERROR_SIZE];	/* the last one */
 	TimestampTz error_at;		/* 0 for never */
