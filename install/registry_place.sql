@@ -130,6 +130,8 @@ CREATE TABLE snowflake_segment_tag (
     fetched_at timestamptz,
     fetches bigint NOT NULL DEFAULT 0,
     dropped_at timestamptz,
+    -- in a home database: dropped as its numbers come from a registry
+    is_moved boolean NOT NULL DEFAULT false,
     CONSTRAINT snowflake_segment_tag_delta_check CHECK (delta BETWEEN 1 AND step),
     CONSTRAINT snowflake_segment_tag_remainder_check CHECK (remainder >= 0 AND remainder < delta)
 );

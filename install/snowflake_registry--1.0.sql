@@ -135,6 +135,8 @@ CREATE TABLE snowflake_segment_tag (
     fetched_at timestamptz,
     fetches bigint NOT NULL DEFAULT 0,
     dropped_at timestamptz,
+    -- in a home database: dropped as its numbers come from a registry
+    is_moved boolean NOT NULL DEFAULT false,
     CONSTRAINT snowflake_segment_tag_delta_check CHECK (delta BETWEEN 1 AND step),
     CONSTRAINT snowflake_segment_tag_remainder_check CHECK (remainder >= 0 AND remainder < delta)
 );
@@ -1502,7 +1504,8 @@ COMMENT ON FUNCTION snowflake_take_segments(integer, text[], uuid[], bigint[], b
 --
 -- The answer:
 --
---   made          false: there is one already
+--   made          false: there is one already; with max_id: its numbers came from
+--                 a registry, and start has to be above that and all of them
 --   max_id        the first segment begins above it.  That is start - 1, but
 --                 more where the tag was dropped before: servers may still
 --                 have its numbers
@@ -1521,13 +1524,18 @@ BEGIN
         statement_timestamp())
     ON CONFLICT ON CONSTRAINT snowflake_segment_tag_pkey DO UPDATE
         SET (incarnation, max_id, step, delta, remainder, max_value, description, created_at,
-             fetched_at, fetches, dropped_at)
+             fetched_at, fetches, dropped_at, is_moved)
             = (excluded.incarnation, greatest(s.max_id, excluded.max_id), excluded.step,
                excluded.delta, excluded.remainder, excluded.max_value, excluded.description,
-               excluded.created_at, NULL, 0, NULL)
-        WHERE s.dropped_at IS NOT NULL
+               excluded.created_at, NULL, 0, NULL, false)
+        WHERE s.dropped_at IS NOT NULL AND (NOT s.is_moved OR excluded.max_id >= s.max_id)
     RETURNING s.max_id INTO max_id;
     made := FOUND;
+    IF NOT made THEN
+        SELECT s.max_id INTO max_id
+        FROM @extschema@.snowflake_segment_tag AS s
+        WHERE s.tag = snowflake_create_tag.tag AND s.dropped_at IS NOT NULL;
+    END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_create_tag(text, bigint, integer, integer, integer, bigint, text) IS
 'called by a server for snowflake_segment_create(); false if the tag exists';

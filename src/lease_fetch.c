@@ -117,7 +117,7 @@ failed(const LinkFailure *failure, const char **hint)
 		"could not lease a snowflake node number";
 }
 
-static void
+static bool
 build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 {
 	const char **values = request->values;
@@ -161,6 +161,7 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 		"true" : "false";
 	request->sql = request_sql;
 	request->nparams = REQUEST_PARAMS;
+	return true;
 }
 
 static bool

@@ -505,7 +505,8 @@ ask(RegistryLink *link)
 
 	forget_answer(link);		/* that an ERROR kept from being handled */
 	link->sent_at = clock_read_steady();
-	link->client->build(link, &request, !link->has_asked);
+	if (!link->client->build(link, &request, !link->has_asked))
+		return;
 	Assert(request.nparams <= LINK_MAX_PARAMS);
 	link->sent_statement = request.sql == link->client->statement;
 	if (link->sent_statement)

@@ -94,9 +94,10 @@ typedef struct LinkClient
 
 	/*
 	 * What to ask; not for long, since link->sent_at is now.  is_first: the
-	 * first time on this connection.
+	 * first time on this connection.  Returns false for nothing yet: then
+	 * due() is later.
 	 */
-	void		(*build) (RegistryLink *link, LinkRequest *request, bool is_first);
+	bool		(*build) (RegistryLink *link, LinkRequest *request, bool is_first);
 
 	/*
 	 * The answer: committed when it is PGRES_TUPLES_OK, or else the error

@@ -118,6 +118,7 @@ make_entry(const char *utf8)
 	entry->issued = entry->issued_at_reset = 0;
 	entry->waits = entry->wait_us = 0;
 	entry->is_failing = entry->is_doubted = false;
+	entry->not_before = 0;
 	entry->error_at = 0;
 	return entry;
 }

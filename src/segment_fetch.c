@@ -13,7 +13,8 @@
  * new tags are asked for one at a time.  The row of a known tag may be locked.
  * So those that were wanted then are doubted: each is asked for by itself, in
  * turn with the others, until that succeeds.  One that fails by itself is asked
- * for again only if a session asks again.
+ * for again only if a session asks again, and every DOUBT_US if it has numbers
+ * left.
  *
  * Every POLL_MS all tags are reported to the registry.  So it learns what it
  * had given out, and answers what was altered or dropped by other servers.
@@ -38,6 +39,7 @@
 
 #define POLL_MS		3000
 #define RETRY_MS	1000
+#define DOUBT_US	USECS_PER_MINUTE
 
 /*
  * A segment that lasts less than the first makes the next one larger; one that
@@ -74,6 +76,7 @@ static struct
 	int64		reported_at;	/* the last such one, steady clock; 0 when the
 								 * next one has to be */
 	int64		retry_at;		/* not before */
+	int64		not_before;		/* the first of the tags that are to wait */
 	bool		has_begun;		/* segment_begin() was called */
 }			request;
 
@@ -100,6 +103,17 @@ wanted_length(Segment *segment, TimestampTz now)
 }
 
 /*
+ * Is a segment wanted now?  Numbers that were refused are asked for again after
+ * RETRY_MS, and not without a pause by sessions that wait.
+ */
+static bool
+is_asked_now(Segment *segment, int64 steady)
+{
+	return segment->state != SEGMENT_FREE && pg_atomic_read_u32(&segment->asked) != 0 &&
+		segment->not_before <= steady;
+}
+
+/*
  * Is it kept out of requests for several tags?  Segments.lock is held.
  */
 static bool
@@ -114,7 +128,7 @@ goes_alone(const Segment *segment)
  * others.  Segments.lock is held.
  */
 static Segment *
-choose_alone(bool is_full)
+choose_alone(bool is_full, int64 steady)
 {
 	Segments   *segments = &shared->segments;
 
@@ -124,8 +138,7 @@ choose_alone(bool is_full)
 	{
 		int			i = (n + request.next_alone) % segments->used;
 
-		if (SEGMENT(i)->state == SEGMENT_FREE || !goes_alone(SEGMENT(i)) ||
-			pg_atomic_read_u32(&SEGMENT(i)->asked) == 0)
+		if (!is_asked_now(SEGMENT(i), steady) || !goes_alone(SEGMENT(i)))
 			continue;
 		request.next_alone = i + 1;
 		return SEGMENT(i);
@@ -141,7 +154,7 @@ static void
 add_ask(Segment *segment, TimestampTz now, bool takes)
 {
 	SegmentAsk *ask = &request.asks[request.nasks++];
-	bool		is_asked = takes && pg_atomic_read_u32(&segment->asked) != 0;
+	bool		is_asked = takes && is_asked_now(segment, clock_read_steady());
 
 	if (is_asked)
 		pg_atomic_write_u32(&segment->asked, 0);
@@ -185,6 +198,7 @@ build_take(LinkRequest *take, bool is_full, bool takes)
 {
 	Segments   *segments = &shared->segments;
 	TimestampTz now = GetCurrentTimestamp();
+	int64		steady = clock_read_steady();
 	Segment    *alone;
 	bool		is_skipped = false;
 
@@ -195,19 +209,22 @@ build_take(LinkRequest *take, bool is_full, bool takes)
 	request.kind = FETCH_TAKE;
 	request.is_full = is_full;
 	request.nasks = request.nnew = request.nwanted = 0;
+	request.not_before = PG_INT64_MAX;
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
-	alone = choose_alone(is_full);
+	alone = choose_alone(is_full, steady);
 	if (takes)
 		request.was_alone = alone != NULL;
 	for (int i = 0; i < segments->used; i++)
 	{
 		Segment    *segment = SEGMENT(i);
 		bool		is_new = segment->incarnation[0] == '\0';
-		bool		is_asked = pg_atomic_read_u32(&segment->asked) != 0;
+		bool		is_asked = is_asked_now(segment, steady);
 		bool		is_its_turn = alone != NULL ? segment == alone : !goes_alone(segment);
 
 		if (segment->state == SEGMENT_FREE)
 			continue;
+		if (pg_atomic_read_u32(&segment->asked) != 0 && !is_asked)
+			request.not_before = Min(request.not_before, segment->not_before);
 		is_skipped |= is_asked && !(is_its_turn && takes);
 		if ((is_asked && is_its_turn) || (is_full && !is_new))
 			add_ask(segment, now, is_its_turn && takes);
@@ -281,7 +298,8 @@ segment_fetch_due(void)
 		request.kind == FETCH_COMMAND || is_left_over())
 		return request.retry_at;
 	if (!segment_is_at_home() && shared->segments.used > 0)
-		return Max(request.reported_at + POLL_MS * INT64CONST(1000), request.retry_at);
+		return Max(Min(request.reported_at + POLL_MS * INT64CONST(1000), request.not_before),
+				   request.retry_at);
 	return PG_INT64_MAX;
 }
 
@@ -318,12 +336,13 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 		build_take(sent, is_full, !is_full || !request.has_failed);
 	}
 	else
-	{
 		build_take(sent, pg_atomic_read_u64(&segments->valid_until_us) != SEGMENTS_ALWAYS, true);
 
-		/* nothing is known, or nothing else asked: a tag alone, if there is one */
-		if (request.nasks == 0)
-			build_take(sent, false, true);
+	/* nothing is known, or nothing else asked: a tag alone, if there is one */
+	if (request.kind == FETCH_TAKE && request.nasks == 0 &&
+		(!request.is_full || segment_is_at_home()))
+	{
+		build_take(sent, false, true);
 		if (request.nasks == 0)
 			request.kind = FETCH_NOTHING;
 	}
@@ -358,7 +377,9 @@ apply_refusal(Segment *segment, const SegmentRow *row, TimestampTz now)
 	segment->error_at = now;
 	segment->is_failing = true;
 	segment->error_passes = row->refusal_passes;
+	segment->not_before = clock_read_steady() + RETRY_MS * INT64CONST(1000);
 	pg_atomic_write_u32(&segment->asked, 1);
+	pg_atomic_write_u32(&shared->segments.requested, 1);
 }
 
 /*
@@ -371,6 +392,7 @@ apply_row(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint64 
 
 	segment->in_flight = false;
 	segment->is_failing = false;
+	segment->not_before = 0;
 	segment->answers++;
 	if (row->incarnation == NULL)
 	{
@@ -442,6 +464,11 @@ apply_answer(const SegmentAsk *ask, const SegmentRow *row, TimestampTz now, uint
 		segment->is_doubted = false;
 	else
 		segment->is_failing |= is_failing;
+	if (segment->is_doubted && now - segment->error_at >= DOUBT_US && segment_runs_out(segment))
+	{
+		pg_atomic_write_u32(&segment->asked, 1);
+		pg_atomic_write_u32(&shared->segments.requested, 1);
+	}
 }
 
 int
@@ -478,7 +505,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	TimestampTz now = GetCurrentTimestamp();
 	uint64		until = pg_atomic_read_u64(&segments->valid_until_us);
 	const char *place = nrows > 0 ? rows[0].place : NULL;
-	bool		is_paused = false;
+	bool		is_closed = false;
 	bool		confirms = false;
 
 	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
@@ -512,7 +539,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 		else
 		{
 			apply_answer(ask, row, now, (uint64) (steady - request.sent_at));
-			is_paused |= row->closed_until != NULL || row->refusal != NULL;
+			is_closed |= row->closed_until != NULL;
 			confirms |= row->closed_until == NULL || segment_has_numbers(ask->segment);
 		}
 	}
@@ -541,7 +568,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 		strlcpy(request.place, place != NULL ? place : "", sizeof(request.place));
 	}
 	request.has_failed = false;
-	request.retry_at = is_paused ? steady + RETRY_MS * 1000 : 0;
+	request.retry_at = is_closed ? steady + RETRY_MS * 1000 : 0;
 	request.kind = FETCH_NOTHING;
 	ConditionVariableBroadcast(&segments->changed);
 }

@@ -327,6 +327,14 @@ run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind, const SegmentOptio
 
 	if (result.message[0] != '\0')
 		report_registry_error(kind, utf8, &result);
+	if (kind == SEGMENT_CREATE && !result.changed && result.max_id > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT,
+						utf8_to_server(utf8), options->start),
+				 errdetail("A registry gave numbers of this tag, up to " INT64_FORMAT " or more.",
+						   result.max_id),
+				 errhint("Set start above all that it gave, which the view snowflake_segments shows there.")));
 	if (kind == SEGMENT_CREATE && !result.changed)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),

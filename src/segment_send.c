@@ -46,10 +46,10 @@ link_is_used(void)
 	return used && !segment_is_at_home();
 }
 
-static void
+static bool
 link_build(RegistryLink *link, LinkRequest *sent, bool is_first)
 {
-	(void) segment_fetch_build(sent, link->sent_at, is_first);
+	return segment_fetch_build(sent, link->sent_at, is_first) != FETCH_NOTHING;
 }
 
 static void
@@ -198,53 +198,6 @@ append_hex(StringInfo to, const char *text)
 		appendStringInfo(to, "%02x", (unsigned char) *text);
 }
 
-/*
- * Numbers that a registry has given until now are still in memory.  A tag that
- * was dropped here for it, see below, goes on above them when it is created
- * anew.
- */
-static void
-raise_dropped(const char *schema)
-{
-	Segments   *segments = &shared->segments;
-	SegmentAsk *known = palloc(sizeof(SegmentAsk) * Max(shared->nsegments, 1));
-	int			nknown = 0;
-	StringInfoData tags;
-	StringInfoData seen;
-	const char *values[2];
-
-	LWLockAcquire(segments->lock, LW_SHARED);
-	for (int i = 0; i < segments->used; i++)
-	{
-		if (SEGMENT(i)->state == SEGMENT_FREE || SEGMENT(i)->seen == 0)
-			continue;
-		strlcpy(known[nknown].tag, SEGMENT(i)->tag, sizeof(known[nknown].tag));
-		known[nknown++].seen = SEGMENT(i)->seen;
-	}
-	LWLockRelease(segments->lock);
-	if (nknown == 0)
-		return;
-
-	initStringInfo(&tags);
-	initStringInfo(&seen);
-	for (int i = 0; i < nknown; i++)
-	{
-		appendStringInfoChar(&tags, i == 0 ? '{' : ',');
-		append_hex(&tags, known[i].tag);
-		appendStringInfo(&seen, "%c" INT64_FORMAT, i == 0 ? '{' : ',', known[i].seen);
-	}
-	appendStringInfoChar(&tags, '}');
-	appendStringInfoChar(&seen, '}');
-	values[0] = tags.data;
-	values[1] = seen.data;
-	(void) home_run_texts(psprintf("UPDATE %ssnowflake_segment_tag s SET max_id = a.seen"
-								   " FROM unnest($1::text[], $2::bigint[]) AS a (tag, seen)"
-								   " WHERE convert_to(s.tag, 'UTF8') = decode(a.tag, 'hex')"
-								   "  AND s.dropped_at IS NOT NULL AND s.max_id < a.seen",
-								   schema),
-						  lengthof(values), values);
-}
-
 int64
 segment_due_at_home(void)
 {
@@ -274,8 +227,6 @@ serve_at_home(void)
 		/* by which the functions tell a home database from a registry */
 		home_create();
 		home_guard_extension(REGISTRY_EXTENSION, schema);
-		if (pg_atomic_read_u64(&shared->segments.valid_until_us) != SEGMENTS_ALWAYS)
-			raise_dropped(schema);
 		nrows = run_at_home(&sent, schema);
 		MemoryContextSwitchTo(caller);
 		if (kind == FETCH_COMMAND)
@@ -321,9 +272,10 @@ segment_serve_at_home(void)
  * From the home database to a registry
  *
  * The home database may have given out numbers of a tag that now come from a
- * registry.  So before the first ones are used, its tag is dropped: without a
- * registry it would go on below them.  And those that are not above all of the
- * home database's are not used.
+ * registry.  Those that are not above all of the home database's are not used.
+ * And before the first ones are, its tag is dropped: without a registry it would
+ * go on below them.  It is created there again only with a start, as nobody here
+ * knows what the registry gave to all servers.
  *
  * Nothing of this where the home database is that registry.
  */
@@ -337,30 +289,45 @@ typedef struct HomeCompare
 	bool		error_passes;
 } HomeCompare;
 
+/* Is the place of a registry this database? */
+#define IS_HERE \
+	"SELECT starts_with($1, concat_ws('/', c.system_identifier," \
+	" left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid) || '/')" \
+	" FROM pg_control_system() c, pg_database d WHERE d.datname = current_database()"
+
 /*
  * The numbers of a row begin above the second parameter.  The third is the last
  * one, null where it has none, so that nothing is written.  A tag is in
- * hexadecimal, as the database's encoding may lack its characters.
+ * hexadecimal, as the database's encoding may lack its characters.  Whoever has
+ * locked a row holds up no other.
  *
  * The incarnation does not matter: a registry that was restored from a dump of
  * the home database has the same, and may be behind.
  */
 #define COMPARE \
-	"WITH news AS MATERIALIZED (" \
-	" SELECT a.n, decode(a.tag, 'hex') AS tag, a.above, a.last" \
+	"WITH known AS MATERIALIZED (" \
+	" SELECT a.n, a.above, a.last, s.tag" \
 	" FROM unnest($1::text[], $2::bigint[], $3::bigint[])" \
 	"  WITH ORDINALITY AS a (tag, above, last, n)" \
-	" WHERE NOT starts_with($4, (SELECT %1$ssnowflake_registry_here()) || '/'))," \
-	" known AS MATERIALIZED (" \
-	" SELECT a.n, a.last, s.tag, s.max_id, s.max_id > a.above AS is_refused" \
-	" FROM news a JOIN %1$ssnowflake_segment_tag s ON convert_to(s.tag, 'UTF8') = a.tag)," \
+	" JOIN %1$ssnowflake_segment_tag s ON convert_to(s.tag, 'UTF8') = decode(a.tag, 'hex'))," \
+	" held AS MATERIALIZED (" \
+	" SELECT k.n, k.last, s.tag, s.max_id, s.max_id > k.above AS is_refused" \
+	" FROM known k JOIN %1$ssnowflake_segment_tag s USING (tag)" \
+	" FOR UPDATE OF s SKIP LOCKED)," \
 	" gone AS (" \
 	" UPDATE %1$ssnowflake_segment_tag s" \
-	" SET dropped_at = coalesce(s.dropped_at, statement_timestamp())," \
-	"  max_id = greatest(s.max_id, k.last)" \
-	" FROM known k WHERE s.tag = k.tag AND k.last IS NOT NULL AND NOT k.is_refused" \
-	"  AND (s.dropped_at IS NULL OR s.max_id < k.last))" \
-	" SELECT k.n::integer, k.max_id FROM known k WHERE k.is_refused"
+	" SET dropped_at = coalesce(s.dropped_at, statement_timestamp()), is_moved = true," \
+	"  max_id = greatest(s.max_id, h.last)" \
+	" FROM held h WHERE s.tag = h.tag AND h.last IS NOT NULL AND NOT h.is_refused" \
+	"  AND (NOT s.is_moved OR s.max_id < h.last))" \
+	" SELECT k.n::integer, h.max_id FROM known k LEFT JOIN held h USING (n)" \
+	" WHERE h.is_refused IS NOT FALSE"
+
+static bool
+is_here(const char *place)
+{
+	return home_run_texts(IS_HERE, 1, &place) > 0 && DatumGetBool(home_result(1));
+}
 
 /*
  * Returns the number of rows, which say which of the news are refused.
@@ -369,7 +336,7 @@ static int
 run_compare(SegmentRow *const *news, int nnews, const char *schema)
 {
 	StringInfoData arrays[3];
-	const char *values[4];
+	const char *values[3];
 
 	for (int i = 0; i < (int) lengthof(arrays); i++)
 	{
@@ -395,9 +362,10 @@ run_compare(SegmentRow *const *news, int nnews, const char *schema)
 		appendStringInfoChar(&arrays[i], '}');
 		values[i] = arrays[i].data;
 	}
-	values[3] = news[0]->place;
 	return (int) home_run_texts(psprintf(COMPARE, schema), lengthof(values), values);
 }
+
+#define HOME_CANNOT_SAY "The home database cannot say which numbers it has given out: "
 
 /*
  * The statement is for this server, which sends it to the registry.
@@ -419,6 +387,7 @@ compare(HomeCompare *all)
 {
 	SegmentRow **news = palloc(sizeof(SegmentRow *) * all->nrows);
 	int			nnews = 0;
+	char	   *schema;
 
 	for (int i = 0; i < all->nrows; i++)
 	{
@@ -427,11 +396,9 @@ compare(HomeCompare *all)
 	}
 
 	home_begin("comparing segments of numbers");
-
-	/* what another role has made gave out no numbers */
-	if (home_run(FIND_SCHEMA) > 0 && DatumGetBool(home_result(2)))
+	if (!is_here(news[0]->place) && (schema = find_schema(false)) != NULL)
 	{
-		int			nrefused = run_compare(news, nnews, found_schema());
+		int			nrefused = run_compare(news, nnews, schema);
 
 		for (int i = 0; i < nrefused; i++)
 		{
@@ -442,7 +409,13 @@ compare(HomeCompare *all)
 			int64		max_id = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
 			MemoryContext old = MemoryContextSwitchTo(all->context);
 
-			refuse(news[n - 1], max_id);
+			if (isnull)
+			{
+				news[n - 1]->refusal = HOME_CANNOT_SAY "the tag is locked there.";
+				news[n - 1]->refusal_passes = true;
+			}
+			else
+				refuse(news[n - 1], max_id);
 			MemoryContextSwitchTo(old);
 		}
 	}
@@ -464,8 +437,7 @@ try_compare(void *arg)
 
 		MemoryContextSwitchTo(all->context);
 		edata = CopyErrorData();
-		all->error = psprintf("The home database cannot say which numbers it has given out: %s.",
-							  edata->message);
+		all->error = psprintf(HOME_CANNOT_SAY "%s.", edata->message);
 		all->error_passes = wait_error_passes(edata->sqlerrcode);
 		PG_RE_THROW();
 	}

@@ -234,6 +234,16 @@ sub wait_held
 	return held($server, $tag);
 }
 
+# CPU time that the services have used, in ticks of 10 ms.
+sub ticks
+{
+	my ($server) = @_;
+	my $pid = services_pid($server->{node});
+	my @stat = split / /, slurp_file("/proc/$pid/stat") =~ s/^.*\) //r;
+
+	return $stat[11] + $stat[12];
+}
+
 sub how_many
 {
 	return sum0(map { $_->[1] - $_->[0] + 1 } @_);
@@ -618,6 +628,18 @@ sub test_away
 	$lock->query_safe('ROLLBACK');
 	$lock->quit;
 	flows($locked, 'locked', 'a row that is no more locked');
+
+	# A tag that has numbers left is asked for again when nobody waits.
+	command($slow, q|create('spare', step => 100)|);
+	wait_held($locked, 'spare') if take($locked, 'spare', 20);
+	$lock = session($registry);
+	$lock->query_safe(q|BEGIN; SELECT FROM snowflake_segment_tag WHERE tag = 'spare' FOR UPDATE|);
+	take($locked, 'spare', 120);
+	ok($locked->{node}->poll_query_until('postgres', q|SELECT last_error LIKE '%lock timeout.' AND clock_timestamp() > last_error_ts + '10 s' FROM pg_stat_snowflake_segments WHERE tag = 'spare'|),
+		'a tag that is locked and has numbers is not asked for again at once');
+	$lock->query_safe('ROLLBACK');
+	$lock->quit;
+	wait_held($locked, 'spare');
 	is(sqlstates($ids), '', 'all the while there are IDs');
 
 	# All at once, each in its way.
@@ -1182,9 +1204,18 @@ sub test_home
 	take($server, 'customer', 20);
 	set_registry($server, '');
 	ok(poll(sub { !try_take($server, 'customer', 30) && $server->{error}{sqlstate} eq '42704' }), 'home again: the tag is not there');
-	my (undef, undef, $stderr) = $node->psql('postgres', "$patient; SELECT snowflake_segment_create('customer')");
-	like($stderr, qr/NOTICE:  segment tag "customer" goes on at \d+\n/, 'created again: it goes on');
-	cmp_ok((take($server, 'customer', 30))[0], '>', 10050, 'above what the registry gave');
+
+	# Of a registry's numbers only the first ones are known here.
+	like((command($server, q|create('customer')|))[0], qr/^55000: segment tag "customer" cannot start at 1$/, 'not created anew without a start');
+	my ($said, $refusal) = command($server, q|create('customer', start => 10031)|);
+	is($said, '55000: segment tag "customer" cannot start at 10031', 'nor with one that the registry gave');
+	like($refusal->{detail}, qr/^A registry gave numbers of this tag, up to \d+ or more\.$/, 'as the error says');
+	new_tag($server, q|'customer', start => 10101|, 'created with a higher one');
+	is((take($server, 'customer', 30))[0], 10101, 'where it begins');
+	set_registry($server, $there);
+	new_start($server, 'customer', 10501);
+	cmp_ok(flows($server, 'customer', 'registry again'), '>', 10500, 'above what the home database gave');
+	set_registry($server, '');
 
 	# It was made there by another server, and its numbers are lower.
 	new_tag($server, "'order'", 'home: another tag');
@@ -1218,6 +1249,31 @@ sub test_home
 	$locker->query_safe('ROLLBACK');
 	$locker->quit;
 	flows($server, 'new', 'home is not locked any more');
+
+	# Only the row of a tag is locked: that harms no other, and no numbers are given
+	# out in vain while it lasts.
+	set_registry($server, '');
+	foreach my $tag (qw(mine yours))
+	{
+		new_tag($server, "'$tag'", 'home: two tags');
+		take($server, $tag, 5);
+		$create->($tag, 101);
+	}
+	$locker = session($node);
+	$locker->query_safe(q|BEGIN; SELECT FROM snowflake_registry.snowflake_segment_tag WHERE tag = 'mine' FOR UPDATE|);
+	set_registry($server, $there);
+	my $mine = draw_on($server, 'mine', sessions => 2, max_wait => '1s');
+	is(flows($server, 'yours', 'home has locked another tag'), 101, 'with the first number');
+	my $ticks = ticks($server);
+	my $asked = $node->safe_psql('postgres', q|SELECT last_error_ts FROM pg_stat_snowflake_segments WHERE tag = 'mine'|);
+	ok($node->poll_query_until('postgres', "SELECT last_error_ts > '$asked'::timestamptz + '5 s' FROM pg_stat_snowflake_segments WHERE tag = 'mine'"), 'it is asked for again');
+	cmp_ok(ticks($server) - $ticks, '<', 100, 'with pauses');
+	stops($server, 'mine', 'home has locked it', qr/^The home database cannot say which numbers it has given out: the tag is locked there\. /);
+	cmp_ok(max_id($registry, 'mine'), '<=', 110, 'one segment is given out in vain at most');
+	$locker->query_safe('ROLLBACK');
+	$locker->quit;
+	wait_drawn($mine, 20);
+	stop_draw($mine);
 
 	# A registry in the same cluster is another database.
 	set_registry($server, '');
