@@ -53,6 +53,12 @@ END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_change(text) IS
 'raise an error if a function cannot change tables in this transaction';
 
+CREATE FUNCTION snowflake_catalog.require_layout()
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_require_layout'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_catalog.require_layout() IS
+'raise an error while layout and epoch may be others than this server has drawn IDs with';
+
 CREATE FUNCTION snowflake_catalog.table_name("table" oid)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp AS $$
@@ -294,6 +300,7 @@ BEGIN
     anchor := snowflake_catalog.start_of(unit, from_ts, time_zone);     -- is there such a zone?
     PERFORM snowflake_catalog.lock_table(parent, 0);
     PERFORM snowflake_catalog.require_partitioned(parent);
+    PERFORM snowflake_catalog.require_layout();
     PERFORM snowflake_catalog.lock_table(parent, 4);    -- SHARE UPDATE EXCLUSIVE
     IF from_ts = to_ts THEN
         RETURN;
@@ -586,6 +593,7 @@ BEGIN
     END IF;
     PERFORM snowflake_catalog.lock_table(parent, 0);
     PERFORM snowflake_catalog.require_partitioned(parent);
+    PERFORM snowflake_catalog.require_layout();
     SELECT p.relname, c.relname AS parent INTO part FROM snowflake_catalog.partitions(parent) AS p
         JOIN pg_class c ON c.oid = parent WHERE p.is_default AND "concurrently";
     IF FOUND THEN

@@ -72,6 +72,7 @@ my %open = (
 	'snowflake_create_partitions(regclass,timestamp without time zone,text,interval,text)' => [ 'tables.log', '2024-05-01', '2024-05-04', '1 day', 'UTC' ],
 	'snowflake_catalog.lock_table(regclass,integer)' => [ 'tables.log', 4 ],
 	'snowflake_catalog.require_change(text)' => [ 'this' ],
+	'snowflake_catalog.require_layout()' => [],
 	'snowflake_catalog.table_name(oid)' => [ 1259 ],
 	'snowflake_catalog.bound_at(timestamp with time zone)' => [ '2024-05-01 10:00+00' ],
 	'snowflake_catalog.bound_time(numeric)' => [ '152075078181383514' ],
