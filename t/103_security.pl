@@ -520,15 +520,17 @@ SQL
 }
 
 #
-# Default privileges give nobody anything
+# Default privileges give nobody anything, and take nothing
 #
 my %rights;
-foreach my $dbname ('plain', 'generous')
+foreach my $dbname ('plain', 'generous', 'hardened')
 {
 	$node->safe_psql('postgres', "CREATE DATABASE $dbname TEMPLATE template0");
-	foreach my $what ($dbname eq 'generous' ? qw(TABLES SEQUENCES FUNCTIONS SCHEMAS) : ())
+	foreach my $what ($dbname ne 'plain' ? qw(TABLES SEQUENCES FUNCTIONS SCHEMAS) : ())
 	{
-		$node->safe_psql($dbname, "ALTER DEFAULT PRIVILEGES GRANT ALL ON $what TO PUBLIC, maker, pg_monitor");
+		my $change = $dbname eq 'generous' ? "GRANT ALL ON $what TO PUBLIC, maker, pg_monitor" : "REVOKE ALL ON $what FROM PUBLIC";
+
+		$node->safe_psql($dbname, "ALTER DEFAULT PRIVILEGES $change");
 	}
 	$node->safe_psql($dbname, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_registry; CREATE EXTENSION snowflake_home');
 	$rights{$dbname} = $node->safe_psql($dbname, <<SQL);
@@ -542,7 +544,7 @@ WHERE a.grantee <> coalesce(c.relowner, p.proowner, n.nspowner)
 ORDER BY 1, 2, 3
 SQL
 }
-is($rights{generous}, $rights{plain}, 'rights do not depend on default privileges');
+is($rights{$_}, $rights{plain}, "rights do not depend on default privileges: $_") foreach qw(generous hardened);
 like($rights{plain}, qr/^table snowflake_catalog\.key_formats\|-\|SELECT\|f$/m, 'such as these');
 
 #
