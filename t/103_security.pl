@@ -138,7 +138,7 @@ my %closed = (
 	'snowflake_segment_alter(text,bigint,bigint,bigint,text)' => [ 'ticket', 500 ],
 	'snowflake_segment_drop(text,boolean)' => [ 'ticket' ],
 	'snowflake_key_format_create(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer)' => [ 'new', 'NW', 2, 2, 1, 'Asia/Tokyo', 'codes', 2, 4, 2, 2, 5 ],
-	'snowflake_key_format_alter(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer,text)' => [ 'new', 'NX', 3, 3, 2, 'Asia/Tokyo', 'hash', 3, 5, 3, 3, 6 ],
+	'snowflake_key_format_alter(text,integer,integer,text,integer,integer,integer,integer,integer,text)' => [ 'new', 3, 3, 'hash', 3, 5, 3, 3, 6 ],
 	'snowflake_key_format_drop(text)' => [ 'new' ],
 	'snowflake_advance(bigint,boolean)' => [ '152075078181383514', 'false' ],
 	'snowflake_accept_layout()' => [],
@@ -765,7 +765,7 @@ is(ran($node), '', 'a table of somebody: and runs nothing');
 # All functions, and all tables and views
 $node->safe_psql('victim', <<'SQL');
 SELECT hostile.snowflake_key_format_create('order', 'OR', 2, 2);
-SELECT hostile.snowflake_key_format_alter('order', version => 1);
+SELECT hostile.snowflake_key_format_alter('order', db_count => 2);
 INSERT INTO snowflake_catalog.dumped_mark (mark, layout, epoch, backfilled)
 VALUES (pg_catalog.clock_timestamp(), 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00:00+00', 8);
 SQL
