@@ -14,8 +14,8 @@ BEGIN
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION '
         'snowflake_key_format_create(text, text, integer, integer, integer, text, text, integer, '
         'integer, integer, integer, integer), '
-        'snowflake_key_format_alter(text, text, integer, integer, integer, text, text, integer, '
-        'integer, integer, integer, integer, text), '
+        'snowflake_key_format_alter(text, integer, integer, text, integer, integer, integer, '
+        'integer, integer, text), '
         'snowflake_key_format_drop(text) TO %I WITH GRANT OPTION', owner);
 END $$;
 

@@ -149,9 +149,9 @@ COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, in
 REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer) FROM PUBLIC;
 
+-- Not the prefix, the version and the time zone, which tell the keys of formats apart.
 CREATE FUNCTION snowflake_key_format_alter(
-    name text, prefix text DEFAULT NULL, db_count integer DEFAULT NULL,
-    tables_per_db integer DEFAULT NULL, version integer DEFAULT NULL, time_zone text DEFAULT NULL,
+    name text, db_count integer DEFAULT NULL, tables_per_db integer DEFAULT NULL,
     text_route text DEFAULT NULL, database_width integer DEFAULT NULL,
     table_width integer DEFAULT NULL, version_width integer DEFAULT NULL,
     node_width integer DEFAULT NULL, sequence_width integer DEFAULT NULL,
@@ -161,18 +161,18 @@ DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
 BEGIN
     PERFORM snowflake_catalog.write_key_format(name,
-        ROW(coalesce(new_name, name), coalesce(prefix, f.prefix), coalesce(db_count, f.db_count),
-         coalesce(tables_per_db, f.tables_per_db), coalesce(version, f.version),
-         coalesce(time_zone, f.time_zone), coalesce(text_route, f.text_route),
+        ROW(coalesce(new_name, name), f.prefix, coalesce(db_count, f.db_count),
+         coalesce(tables_per_db, f.tables_per_db), f.version, f.time_zone,
+         coalesce(text_route, f.text_route),
          coalesce(database_width, f.database_width), coalesce(table_width, f.table_width),
          coalesce(version_width, f.version_width), coalesce(node_width, f.node_width),
          coalesce(sequence_width, f.sequence_width))::snowflake_catalog.key_formats);
 END $$;
-COMMENT ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
-    integer, integer, integer, integer, integer, text) IS
+COMMENT ON FUNCTION snowflake_key_format_alter(text, integer, integer, text, integer, integer,
+    integer, integer, integer, text) IS
 'change a format of business keys, or its name; a null argument changes nothing';
-REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
-    integer, integer, integer, integer, integer, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, integer, integer, text, integer, integer,
+    integer, integer, integer, text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_key_format_drop(name text)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

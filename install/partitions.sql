@@ -53,6 +53,12 @@ END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_change(text) IS
 'raise an error if a function cannot change tables in this transaction';
 
+CREATE FUNCTION snowflake_catalog.require_layout()
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_require_layout'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_catalog.require_layout() IS
+'raise an error while layout and epoch may be others than this server has drawn IDs with';
+
 CREATE FUNCTION snowflake_catalog.table_name("table" oid)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp AS $$
@@ -76,20 +82,22 @@ END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_at(timestamptz) IS
 'the first ID of the first time unit that begins at or after a time';
 
+-- In the first hour after the epoch are numbers of a sequence, from before a conversion.
 CREATE FUNCTION snowflake_catalog.bound_time(bound numeric)
 RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT CASE WHEN bound BETWEEN 0 AND l.max_id + 1::numeric AND (isfinite(l.last_ts)
+    RETURN (SELECT CASE WHEN bound = 0 OR s.seconds >= 3600 AND bound <= l.max_id + 1::numeric
             -- or in seconds since 1970, where timestamps end
-            OR extract(epoch FROM l.first_ts) + extract(epoch FROM l.time_unit) * div(bound,
-                2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric) < 9224318016000)
+            AND (isfinite(l.last_ts) OR extract(epoch FROM l.first_ts) + s.seconds < 9224318016000)
             THEN snowflake_catalog.time_of(least(bound, l.max_id)::bigint)
                 + CASE WHEN bound > l.max_id THEN l.time_unit ELSE '0' END END
-        FROM snowflake_catalog.layout() AS l);
+        FROM snowflake_catalog.layout() AS l, LATERAL (
+            SELECT extract(epoch FROM l.time_unit) * div(bound,
+                2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric)) AS s (seconds));
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_time(numeric) IS
-'the start of the time unit of a bound; null if it has none';
+'the start of the time unit of a bound; null if it is none, or a number of a sequence';
 
 CREATE FUNCTION snowflake_catalog.bound_text(bound numeric, as_time boolean)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -292,6 +300,7 @@ BEGIN
     anchor := snowflake_catalog.start_of(unit, from_ts, time_zone);     -- is there such a zone?
     PERFORM snowflake_catalog.lock_table(parent, 0);
     PERFORM snowflake_catalog.require_partitioned(parent);
+    PERFORM snowflake_catalog.require_layout();
     PERFORM snowflake_catalog.lock_table(parent, 4);    -- SHARE UPDATE EXCLUSIVE
     IF from_ts = to_ts THEN
         RETURN;
@@ -584,6 +593,7 @@ BEGIN
     END IF;
     PERFORM snowflake_catalog.lock_table(parent, 0);
     PERFORM snowflake_catalog.require_partitioned(parent);
+    PERFORM snowflake_catalog.require_layout();
     SELECT p.relname, c.relname AS parent INTO part FROM snowflake_catalog.partitions(parent) AS p
         JOIN pg_class c ON c.oid = parent WHERE p.is_default AND "concurrently";
     IF FOUND THEN
@@ -592,12 +602,13 @@ BEGIN
             DETAIL = format('It has a default partition, "%s".', part.relname),
             HINT = 'Drop them without concurrently => true, or detach the default partition first.';
     END IF;
-    -- Partitions without an end in time do not end before any, nor do those of negative numbers,
-    -- which no ID is.
+    -- Partitions without an end in time do not end before any, nor do those of numbers that no
+    -- ID is.
     bound := snowflake_catalog.bound_at(before_ts);
     IF NOT dry_run THEN
         PERFORM FROM snowflake_catalog.partitions(parent) AS p
-            WHERE p.to_id > 0 AND p.to_id <= bound AND p.to_id < 'Infinity';
+            WHERE p.to_id > 0 AND p.to_id <= bound
+              AND snowflake_catalog.bound_time(p.to_id) IS NOT NULL;
         IF NOT FOUND THEN
             RETURN;
         END IF;
@@ -605,7 +616,8 @@ BEGIN
     END IF;
     FOR part IN SELECT p.*, snowflake_catalog.table_name(p.relid) AS name, count(*) OVER () AS total
         FROM snowflake_catalog.partitions(parent) AS p
-        WHERE p.to_id > 0 AND p.to_id <= bound AND p.to_id < 'Infinity' ORDER BY p.from_id
+        WHERE p.to_id > 0 AND p.to_id <= bound
+            AND snowflake_catalog.bound_time(p.to_id) IS NOT NULL ORDER BY p.from_id
     LOOP
         partition := part.name;
         starts := snowflake_catalog.bound_time(part.from_id);

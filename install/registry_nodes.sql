@@ -386,7 +386,7 @@ BEGIN
     FOR step IN 1 .. 3 LOOP
         IF step = 2 THEN
             PERFORM @extschema@.snowflake_registry_admit(ask.protocol, ask.lease_ttl);
-            SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
+            SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p LIMIT 1;
             own := @extschema@.snowflake_nodes_own(ask);
             fault := @extschema@.snowflake_nodes_fault(ask, r.changes, own.renewals);
             EXIT WHEN fault IS NOT NULL;

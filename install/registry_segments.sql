@@ -226,7 +226,7 @@ BEGIN
         ask.reports := NULL;
     END IF;
 
-    SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p;
+    SELECT p.* INTO r FROM @extschema@.snowflake_registry_place AS p LIMIT 1;
     ask.hold := least(ask.hold, r.longest_lease);
     due := @extschema@.snowflake_segments_due(ask);
     r := @extschema@.snowflake_registry_arrive(at, here, started, ask.hold, r);

@@ -477,6 +477,12 @@ END $$;
 COMMENT ON FUNCTION snowflake_catalog.require_change(text) IS
 'raise an error if a function cannot change tables in this transaction';
 
+CREATE FUNCTION snowflake_catalog.require_layout()
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_require_layout'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_catalog.require_layout() IS
+'raise an error while layout and epoch may be others than this server has drawn IDs with';
+
 CREATE FUNCTION snowflake_catalog.table_name("table" oid)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp AS $$
@@ -500,20 +506,22 @@ END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_at(timestamptz) IS
 'the first ID of the first time unit that begins at or after a time';
 
+-- In the first hour after the epoch are numbers of a sequence, from before a conversion.
 CREATE FUNCTION snowflake_catalog.bound_time(bound numeric)
 RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT CASE WHEN bound BETWEEN 0 AND l.max_id + 1::numeric AND (isfinite(l.last_ts)
+    RETURN (SELECT CASE WHEN bound = 0 OR s.seconds >= 3600 AND bound <= l.max_id + 1::numeric
             -- or in seconds since 1970, where timestamps end
-            OR extract(epoch FROM l.first_ts) + extract(epoch FROM l.time_unit) * div(bound,
-                2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric) < 9224318016000)
+            AND (isfinite(l.last_ts) OR extract(epoch FROM l.first_ts) + s.seconds < 9224318016000)
             THEN snowflake_catalog.time_of(least(bound, l.max_id)::bigint)
                 + CASE WHEN bound > l.max_id THEN l.time_unit ELSE '0' END END
-        FROM snowflake_catalog.layout() AS l);
+        FROM snowflake_catalog.layout() AS l, LATERAL (
+            SELECT extract(epoch FROM l.time_unit) * div(bound,
+                2 ^ (l.node_bits + l.worker_bits + l.sequence_bits)::numeric)) AS s (seconds));
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.bound_time(numeric) IS
-'the start of the time unit of a bound; null if it has none';
+'the start of the time unit of a bound; null if it is none, or a number of a sequence';
 
 CREATE FUNCTION snowflake_catalog.bound_text(bound numeric, as_time boolean)
 RETURNS text LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -716,6 +724,7 @@ BEGIN
     anchor := snowflake_catalog.start_of(unit, from_ts, time_zone);     -- is there such a zone?
     PERFORM snowflake_catalog.lock_table(parent, 0);
     PERFORM snowflake_catalog.require_partitioned(parent);
+    PERFORM snowflake_catalog.require_layout();
     PERFORM snowflake_catalog.lock_table(parent, 4);    -- SHARE UPDATE EXCLUSIVE
     IF from_ts = to_ts THEN
         RETURN;
@@ -1008,6 +1017,7 @@ BEGIN
     END IF;
     PERFORM snowflake_catalog.lock_table(parent, 0);
     PERFORM snowflake_catalog.require_partitioned(parent);
+    PERFORM snowflake_catalog.require_layout();
     SELECT p.relname, c.relname AS parent INTO part FROM snowflake_catalog.partitions(parent) AS p
         JOIN pg_class c ON c.oid = parent WHERE p.is_default AND "concurrently";
     IF FOUND THEN
@@ -1016,12 +1026,13 @@ BEGIN
             DETAIL = format('It has a default partition, "%s".', part.relname),
             HINT = 'Drop them without concurrently => true, or detach the default partition first.';
     END IF;
-    -- Partitions without an end in time do not end before any, nor do those of negative numbers,
-    -- which no ID is.
+    -- Partitions without an end in time do not end before any, nor do those of numbers that no
+    -- ID is.
     bound := snowflake_catalog.bound_at(before_ts);
     IF NOT dry_run THEN
         PERFORM FROM snowflake_catalog.partitions(parent) AS p
-            WHERE p.to_id > 0 AND p.to_id <= bound AND p.to_id < 'Infinity';
+            WHERE p.to_id > 0 AND p.to_id <= bound
+              AND snowflake_catalog.bound_time(p.to_id) IS NOT NULL;
         IF NOT FOUND THEN
             RETURN;
         END IF;
@@ -1029,7 +1040,8 @@ BEGIN
     END IF;
     FOR part IN SELECT p.*, snowflake_catalog.table_name(p.relid) AS name, count(*) OVER () AS total
         FROM snowflake_catalog.partitions(parent) AS p
-        WHERE p.to_id > 0 AND p.to_id <= bound AND p.to_id < 'Infinity' ORDER BY p.from_id
+        WHERE p.to_id > 0 AND p.to_id <= bound
+            AND snowflake_catalog.bound_time(p.to_id) IS NOT NULL ORDER BY p.from_id
     LOOP
         partition := part.name;
         starts := snowflake_catalog.bound_time(part.from_id);
@@ -2318,9 +2330,9 @@ COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, in
 REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer) FROM PUBLIC;
 
+-- Not the prefix, the version and the time zone, which tell the keys of formats apart.
 CREATE FUNCTION snowflake_key_format_alter(
-    name text, prefix text DEFAULT NULL, db_count integer DEFAULT NULL,
-    tables_per_db integer DEFAULT NULL, version integer DEFAULT NULL, time_zone text DEFAULT NULL,
+    name text, db_count integer DEFAULT NULL, tables_per_db integer DEFAULT NULL,
     text_route text DEFAULT NULL, database_width integer DEFAULT NULL,
     table_width integer DEFAULT NULL, version_width integer DEFAULT NULL,
     node_width integer DEFAULT NULL, sequence_width integer DEFAULT NULL,
@@ -2330,18 +2342,18 @@ DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
 BEGIN
     PERFORM snowflake_catalog.write_key_format(name,
-        ROW(coalesce(new_name, name), coalesce(prefix, f.prefix), coalesce(db_count, f.db_count),
-         coalesce(tables_per_db, f.tables_per_db), coalesce(version, f.version),
-         coalesce(time_zone, f.time_zone), coalesce(text_route, f.text_route),
+        ROW(coalesce(new_name, name), f.prefix, coalesce(db_count, f.db_count),
+         coalesce(tables_per_db, f.tables_per_db), f.version, f.time_zone,
+         coalesce(text_route, f.text_route),
          coalesce(database_width, f.database_width), coalesce(table_width, f.table_width),
          coalesce(version_width, f.version_width), coalesce(node_width, f.node_width),
          coalesce(sequence_width, f.sequence_width))::snowflake_catalog.key_formats);
 END $$;
-COMMENT ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
-    integer, integer, integer, integer, integer, text) IS
+COMMENT ON FUNCTION snowflake_key_format_alter(text, integer, integer, text, integer, integer,
+    integer, integer, integer, text) IS
 'change a format of business keys, or its name; a null argument changes nothing';
-REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, text, integer, integer, integer, text, text,
-    integer, integer, integer, integer, integer, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, integer, integer, text, integer, integer,
+    integer, integer, integer, text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_key_format_drop(name text)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -2815,13 +2827,29 @@ END $$;
 -- Rights
 --
 -- Nobody but the owner has any from here on, whatever default privileges the role has that
--- creates the extension.  Everybody may call the functions that are not revoked above.  With
--- TRIGGER on a table that SECURITY DEFINER functions or the workers write, a role could run
--- its own code as the owner.  Somebody's operators may be in the schema.
+-- creates the extension.  Everybody may call the functions that are not revoked above: the
+-- server has noted the initial privileges of those that are.  With TRIGGER on a table that
+-- SECURITY DEFINER functions or the workers write, a role could run its own code as the owner.
+-- Somebody's operators may be in the schema.
 DO $$
 DECLARE
     r record;
 BEGIN
+    FOR r IN SELECT p.oid::regprocedure::text AS name
+        FROM pg_catalog.pg_extension AS e
+        JOIN pg_catalog.pg_depend AS d ON d.refobjid OPERATOR(pg_catalog.=) e.oid
+        JOIN pg_catalog.pg_proc AS p ON p.oid OPERATOR(pg_catalog.=) d.objid
+        WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake'::name
+          AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
+          AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid
+          AND NOT pg_catalog.has_function_privilege('public'::name, p.oid, 'EXECUTE'::text)
+          AND NOT EXISTS (
+              SELECT FROM pg_catalog.pg_init_privs AS i
+              WHERE i.objoid OPERATOR(pg_catalog.=) p.oid
+                AND i.classoid OPERATOR(pg_catalog.=) d.classid)
+    LOOP
+        EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', r.name);
+    END LOOP;
     FOR r IN SELECT m.kind, m.name, CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::oid THEN 'PUBLIC'
                     ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) END AS role
         FROM pg_catalog.pg_extension AS e
@@ -2870,8 +2898,8 @@ BEGIN
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION '
         'snowflake_key_format_create(text, text, integer, integer, integer, text, text, integer, '
         'integer, integer, integer, integer), '
-        'snowflake_key_format_alter(text, text, integer, integer, integer, text, text, integer, '
-        'integer, integer, integer, integer, text), '
+        'snowflake_key_format_alter(text, integer, integer, text, integer, integer, integer, '
+        'integer, integer, text), '
         'snowflake_key_format_drop(text) TO %I WITH GRANT OPTION', owner);
 END $$;
 

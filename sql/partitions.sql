@@ -546,7 +546,7 @@ DROP TABLE by_region;
 CREATE FOREIGN DATA WRAPPER dummy;
 CREATE SERVER dummy FOREIGN DATA WRAPPER dummy;
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
-CREATE FOREIGN TABLE far PARTITION OF t FOR VALUES FROM (0) TO (1000) SERVER dummy;
+CREATE FOREIGN TABLE far PARTITION OF t FOR VALUES FROM (0) TO (15099494400000) SERVER dummy;
 SELECT * FROM snowflake_partitions('t');
 SELECT command, done FROM snowflake_drop_partitions('t', '2020-01-02+00');
 DROP TABLE t;
@@ -605,6 +605,21 @@ SELECT * FROM error_of($$SELECT snowflake_drop_partitions('t', 'infinity')$$) \g
 SELECT * FROM error_of($$SELECT snowflake_drop_partitions('t', now(), concurrently => true)$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_drop_partitions('t', now(), concurrently => true, dry_run => true)$$) \gx
 DROP TABLE t;
+
+-- numbers of a sequence, from before a conversion, are no times: up to an hour after the epoch
+CREATE TABLE old (id bigserial) PARTITION BY RANGE (id);
+CREATE TABLE old_1 PARTITION OF old FOR VALUES FROM (1) TO (1000000);
+CREATE TABLE old_2 PARTITION OF old FOR VALUES FROM (1000000) TO (2000000);
+CREATE TABLE old_3 PARTITION OF old FOR VALUES FROM (2000000) TO (15099494399999);
+CREATE TABLE old_4 PARTITION OF old FOR VALUES FROM (15099494399999) TO (15099494400000);
+SELECT * FROM snowflake_create_partitions('old', '2026-11-01+00', '2026-11-02+00', '1 day');
+INSERT INTO old SELECT FROM generate_series(1, 1000);
+SELECT partition, starts, ends, from_id, to_id, rows FROM snowflake_partitions('old', exact => true);
+SELECT partition FROM snowflake_drop_partitions('old', '2026-11-03+00', dry_run => true);
+SELECT partition, done FROM snowflake_drop_partitions('old', '2026-11-03+00');
+SELECT partition, rows FROM snowflake_partitions('old', exact => true);
+SELECT message, detail FROM error_of($$SELECT snowflake_create_partitions('old', '2020-01-01+00', '2020-01-02+00', '1 day')$$) \gx
+DROP TABLE old;
 
 -- a retention of three days and three days ahead, as run by a schedule
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);

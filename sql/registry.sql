@@ -257,6 +257,12 @@ SELECT node FROM ask(1);
 DELETE FROM snowflake_registry_place;
 SELECT node, seen(refusal) AS refusal FROM ask(2);
 SELECT node, seen(refusal) AS refusal FROM ask(1, held => 0, remaining => '1 s');
+-- nor with the row of a dump beside its own, whatever the settings are
+INSERT INTO snowflake_registry_place (place) VALUES ('another');
+SET plpgsql.extra_errors = 'all';
+SELECT node, seen(refusal) AS refusal FROM ask(2);
+RESET plpgsql.extra_errors;
+SELECT count(*) FROM snowflake_registry_place;
 -- as a whole it is new only where both are empty
 SELECT anew();
 SELECT node, floor FROM ask(2);

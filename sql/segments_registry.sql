@@ -331,7 +331,9 @@ SELECT snowflake_open_registry();
 SELECT * FROM ask('order');
 INSERT INTO snowflake_registry_place (place, changes, closed_until, longest_lease, loses_nothing)
 VALUES ('another', 7, now() + '10 min', '2 h', true), ('', 5, now() + '5 min', '3 h', true);
+SET plpgsql.extra_errors = 'all';
 SELECT * FROM ask('order');
+RESET plpgsql.extra_errors;
 SELECT state, until - now() BETWEEN '9 min' AND '10 min' AS until, changes, longest_lease, loses_nothing FROM snowflake_registry;
 SELECT count(*) FROM snowflake_registry_place;
 SELECT snowflake_open_registry();

@@ -20,7 +20,8 @@
  *	  which one it is, see key.h;
  *	- formats with the same prefix and other widths, where it is not plain
  *	  which one a key is of; and
- *	- another time zone for a format that has had one.
+ *	- another prefix, version or time zone for a format that has had one.  A
+ *	  format with the former ones and another time zone could write its keys.
  *
  * As the layout may change after that, a row is tested again when it is read.
  *
@@ -425,7 +426,6 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 	Relation	rel;
 	HeapTuple	tuple;
 	FormatRow	format;
-	FormatRow	old;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_AFTER(trigdata->tg_event) ||
@@ -447,15 +447,19 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 
 	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
 	{
+		FormatRow	old;
+		const char *what;
+
 		read_row(rel, trigdata->tg_trigtuple, &old);
-		if (strcmp(old.zone_name, format.zone_name) != 0)
+		what = strcmp(old.key.prefix, format.key.prefix) != 0 ? "prefix" :
+			old.key.max[KEY_VERSION] != format.key.max[KEY_VERSION] ? "version" :
+			strcmp(old.zone_name, format.zone_name) != 0 ? "time zone" : NULL;
+		if (what != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("the time zone of key format \"%s\" cannot be changed",
-							format.name),
-					 errdetail("New keys could equal keys that were drawn in the time zone \"%s\".",
-							   old.zone_name),
-					 errhint("Create a format with the same prefix and another version.")));
+					 errmsg("the %s of key format \"%s\" cannot be changed", what, format.name),
+					 errdetail("New keys, of this or another format, could equal keys that were drawn before."),
+					 errhint("Create another format, with another version if the prefix is the same.")));
 	}
 	return PointerGetDatum(NULL);
 }

@@ -213,6 +213,31 @@ mark_accept(void)
 }
 
 /*
+ * All is well where nothing is recorded.  Where the mark writer refuses, waiting is of
+ * no use; it looks again for the next caller.
+ */
+void
+mark_require_layout(void)
+{
+	Worker	   *writer = &shared->mark_writer;
+	const char *failure = "cannot tell the times of partitions: it is not known whether layout and epoch are as recorded";
+	instr_time	since;
+
+	INSTR_TIME_SET_CURRENT(since);
+	ConditionVariablePrepareToSleep(&writer->changed);
+	while (!mark_is_open() && (!shared->mark.is_read || worker_is_refusing(writer)))
+	{
+		if (worker_is_refusing(writer))
+		{
+			worker_ask(writer);
+			worker_report(writer, failure);
+		}
+		worker_await(writer, since, failure);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/*
  * The words are read first: a closed one is of no meaning.
  */
 bool

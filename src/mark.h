@@ -76,6 +76,9 @@ extern void mark_advance(uint64 floor_unit, MarkFloor kind);
 /* Take the configured layout and epoch for the recorded ones. */
 extern bool mark_accept(void);
 
+/* Raise an ERROR while the configured ones are not known to be those. */
+extern void mark_require_layout(void);
+
 /* An instant after the time of all IDs issued so far. */
 extern TimestampTz mark_issued_until(void);
 

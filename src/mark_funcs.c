@@ -3,8 +3,8 @@
  * mark_funcs.c
  *		The SQL functions that raise the durable mark or change what is
  *		recorded with it: snowflake_advance(), snowflake_accept_layout(),
- *		snowflake_confirm_node(), snowflake_forget_registry(), and the trigger
- *		that restores the mark of a dump.
+ *		snowflake_confirm_node(), snowflake_forget_registry(), the trigger that
+ *		restores the mark of a dump; and require_layout(), which looks at both.
  *
  * They check whether the caller may do this, and report what it means.  The
  * mark itself, its locking and the wait until it is durable are in mark.c.
@@ -37,6 +37,7 @@ PG_FUNCTION_INFO_V1(snowflake_accept_layout);
 PG_FUNCTION_INFO_V1(snowflake_confirm_node);
 PG_FUNCTION_INFO_V1(snowflake_forget_registry);
 PG_FUNCTION_INFO_V1(snowflake_restore_mark);
+PG_FUNCTION_INFO_V1(snowflake_require_layout);
 
 /*
  * Raise an ERROR where the mark cannot be changed: without shared memory, on a
@@ -164,6 +165,21 @@ snowflake_forget_registry(PG_FUNCTION_ARGS)
 	require_mark("snowflake_forget_registry()");
 	segment_forget_registry();
 	lease_forget_seen();
+	PG_RETURN_VOID();
+}
+
+/*
+ * require_layout(): may IDs be taken for times to create and drop partitions?
+ * A standby cannot ask, and only shows what it would drop.
+ */
+Datum
+snowflake_require_layout(PG_FUNCTION_ARGS)
+{
+	if (!RecoveryInProgress())
+	{
+		shmem_require("tell the times of partitions");
+		mark_require_layout();
+	}
 	PG_RETURN_VOID();
 }
 

@@ -240,6 +240,7 @@ $node = snowflake_node('other', <<'CONF');
 timezone = 'UTC'
 snowflake.layout = 'time:38@7ms node:8 sequence:8'
 snowflake.epoch = '2010-01-01 00:00:00.005+00'
+include_if_exists 'test.conf'
 CONF
 
 sub edges
@@ -300,13 +301,42 @@ is(sql("SELECT created, ends = (SELECT last_ts + time_unit FROM snowflake_layout
 	't|t', 'the last partition');
 is(sql("SELECT partition, done FROM snowflake_drop_partitions('t', '2071-01-01+00') OFFSET 3"), 'public.t_2070_12|t', 'is dropped after it');
 
-# without the library preloaded, and without a node number
-$node->append_conf('postgresql.conf', <<'CONF');
-shared_preload_libraries = ''
-snowflake.node_id = -1
-CONF
+# Not while the server itself refuses the epoch, or does not know it: bounds would be other
+# times.  That of the table's owner, who may not see why, is the same error.
+sub refused
+{
+	my ($role, $name, %expected) = @_;
+
+	foreach my $call ("snowflake_create_partitions('t', '2026-11-01', '2026-11-02', '1 day')",
+		"snowflake_drop_partitions('t', '2100-01-01')", "snowflake_drop_partitions('t', '2100-01-01', dry_run => true)")
+	{
+		my (undef, undef, $stderr) = $node->psql('postgres',
+			"\\set VERBOSITY verbose\nSET snowflake.max_wait = '2s'; SET ROLE $role; SELECT $call");
+		my $error = psql_error($stderr);
+		like($error->{$_}, $expected{$_}, "$name, as $role: $_") foreach sort keys %expected;
+	}
+	return;
+}
+my $superuser = sql('SELECT current_user');
+sql('CREATE ROLE app; ALTER TABLE t OWNER TO app; GRANT CREATE ON SCHEMA public TO app');
+is(sql('SET ROLE app; ' . sprintf $week, '2026-10-26 22:59', '2026-11-04 08:00'), "t_2026_10_26|t\nt_2026_11_02|t", 'before the first ID');
+sql('SELECT snowflake_nextval()');
+restart_with_conf($node, "snowflake.epoch = '1990-01-01 00:00:00.005+00'\n");
+refused($superuser, 'another epoch', sqlstate => qr/^55000$/, message => qr/^cannot tell the times of partitions/,
+	detail => qr/has issued IDs with layout .* and epoch 2010-.*, and is now configured with/, hint => qr/^Set snowflake\.layout = /);
+refused('app', 'another epoch', sqlstate => qr/^55000$/, detail => qr/worker failed/, hint => qr/^The server's log says why/);
+is(sql('SELECT count(*) FROM snowflake_partitions($$t$$)'), '2', 'it lists them, and nothing is dropped');
+sql('SELECT snowflake_accept_layout()');
+is(sql("SELECT count(*) FROM snowflake_drop_partitions('t', '2100-01-01', dry_run => true)"), '2', 'another epoch that is accepted');
+restart_with_conf($node, "max_prepared_transactions = 1\n");
+sql('SELECT snowflake_accept_layout(); BEGIN; LOCK TABLE snowflake_home.recorded; PREPARE TRANSACTION $$holder$$');
 $node->restart;
-is(sql(sprintf $week, '2026-10-26 22:59', '2026-11-04 08:00'), "t_2026_10_26|t\nt_2026_11_02|t", 'not preloaded');
+refused($superuser, 'what is recorded cannot be read', sqlstate => qr/^55P03$/, detail => qr/lock/);
+sql('ROLLBACK PREPARED $$holder$$');
+is(sql("SELECT count(*) FROM snowflake_drop_partitions('t', '2100-01-01', dry_run => true)"), '2', 'it can');
+restart_with_conf($node, "shared_preload_libraries = ''\nsnowflake.node_id = -1\n");
+refused($_, 'not preloaded', sqlstate => qr/^55000$/, message => qr/^snowflake must be loaded/, detail => qr/./, hint => qr/^Write /)
+  foreach $superuser, 'app';
 
 # a time unit longer than a step of days
 $node->append_conf('postgresql.conf', "snowflake.layout = 'time:30\@90000s node:8'\n");
