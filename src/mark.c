@@ -213,8 +213,8 @@ mark_accept(void)
 }
 
 /*
- * All is well where nothing is recorded.  Where the mark writer refuses, waiting is of
- * no use; it looks again for the next caller.
+ * All is well where nothing is recorded.  Where the mark writer refuses,
+ * waiting is of no use; it looks again for the next caller.
  */
 void
 mark_require_layout(void)
