@@ -692,7 +692,7 @@ BEGIN
                 'Create it with snowflake_create_partitions().', t.name);
             RETURN NEXT;
         ELSIF ends - snowflake_catalog.bound_time(id)
-            < least(greatest((ends - starts) / 4, '1 hour'), '1 day') THEN
+            < least(greatest(coalesce((ends - starts) / 4, '1 day'), '1 hour'), '1 day') THEN
             status := 'warning';
             detail := format('The partitions of %s end at %s. Inserts fail from then on. '
                 'Create more with snowflake_create_partitions().', t.name, ends);

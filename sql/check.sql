@@ -294,10 +294,11 @@ BEGIN
     RETURN QUERY SELECT * FROM found ORDER BY status = 'ok' LIMIT 1;
     DROP TABLE parts;
 END $$;
--- from a quarter of the last one's span on, but not less than an hour, nor more than a day
+-- from a quarter of the last one's span on, but not less than an hour, nor more than a day; a
+-- day where it begins at no time
 SELECT p, f.status FROM unnest('{
     "-30 h, 9 h", "-30 h, 11 h", "-1000 h, 23 h", "-1000 h, 25 h", "-1 min, 59 min", "-1 min, 61 min",
-    "NULL, 59 min", "NULL, 61 min", "-30 h, NULL", "1 min, 99 h", "-30 h, -1 min",
+    "NULL, 23 h", "NULL, 25 h", "-30 h, NULL", "1 min, 99 h", "-30 h, -1 min",
     "-30 h, 9 h, 9 h, 50 h", "-30 h, 9 h, 9 h, 10 h, 10 h, 11 h", "-30 h, 9 h, 10 h, 50 h"}'::text[]) p,
     found_of(('{' || p || '}')::interval[]) f;
 -- a default partition takes all

@@ -366,7 +366,8 @@ compare_rows(const void *a, const void *b)
 }
 
 /*
- * Numbers that the home database may have given out before.
+ * Numbers that the home database may have given out before.  Reports show when
+ * others come, and sessions that wait ask again.
  */
 static void
 apply_refusal(Segment *segment, const SegmentRow *row, TimestampTz now)
@@ -378,8 +379,6 @@ apply_refusal(Segment *segment, const SegmentRow *row, TimestampTz now)
 	segment->is_failing = true;
 	segment->error_passes = row->refusal_passes;
 	segment->not_before = clock_read_steady() + RETRY_MS * INT64CONST(1000);
-	pg_atomic_write_u32(&segment->asked, 1);
-	pg_atomic_write_u32(&shared->segments.requested, 1);
 }
 
 /*

@@ -332,8 +332,7 @@ run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind, const SegmentOptio
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT,
 						utf8_to_server(utf8), options->start),
-				 errdetail("A registry gave numbers of this tag, up to " INT64_FORMAT " or more.",
-						   result.max_id),
+				 errdetail("A registry gave numbers of this tag."),
 				 errhint("Set start above all that it gave, which the view snowflake_segments shows there.")));
 	if (kind == SEGMENT_CREATE && !result.changed)
 		ereport(ERROR,

@@ -299,29 +299,30 @@ typedef struct HomeCompare
  * The numbers of a row begin above the second parameter.  The third is the last
  * one, null where it has none, so that nothing is written.  A tag is in
  * hexadecimal, as the database's encoding may lack its characters.  Whoever has
- * locked a row holds up no other.
+ * locked a row holds up no other, and what is refused needs no lock.
  *
  * The incarnation does not matter: a registry that was restored from a dump of
  * the home database has the same, and may be behind.
  */
 #define COMPARE \
 	"WITH known AS MATERIALIZED (" \
-	" SELECT a.n, a.above, a.last, s.tag" \
+	" SELECT a.n, a.above, a.last, s.tag, s.max_id, s.max_id > a.above AS is_refused" \
 	" FROM unnest($1::text[], $2::bigint[], $3::bigint[])" \
 	"  WITH ORDINALITY AS a (tag, above, last, n)" \
 	" JOIN %1$ssnowflake_segment_tag s ON convert_to(s.tag, 'UTF8') = decode(a.tag, 'hex'))," \
 	" held AS MATERIALIZED (" \
-	" SELECT k.n, k.last, s.tag, s.max_id, s.max_id > k.above AS is_refused" \
+	" SELECT k.n, k.last, s.tag" \
 	" FROM known k JOIN %1$ssnowflake_segment_tag s USING (tag)" \
+	" WHERE NOT k.is_refused AND s.max_id <= k.above" \
 	" FOR UPDATE OF s SKIP LOCKED)," \
 	" gone AS (" \
 	" UPDATE %1$ssnowflake_segment_tag s" \
 	" SET dropped_at = coalesce(s.dropped_at, statement_timestamp()), is_moved = true," \
 	"  max_id = greatest(s.max_id, h.last)" \
-	" FROM held h WHERE s.tag = h.tag AND h.last IS NOT NULL AND NOT h.is_refused" \
+	" FROM held h WHERE s.tag = h.tag AND h.last IS NOT NULL" \
 	"  AND (NOT s.is_moved OR s.max_id < h.last))" \
-	" SELECT k.n::integer, h.max_id FROM known k LEFT JOIN held h USING (n)" \
-	" WHERE h.is_refused IS NOT FALSE"
+	" SELECT k.n::integer, CASE WHEN k.is_refused THEN k.max_id END" \
+	" FROM known k LEFT JOIN held h USING (n) WHERE h.n IS NULL"
 
 static bool
 is_here(const char *place)

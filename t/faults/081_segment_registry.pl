@@ -1209,7 +1209,7 @@ sub test_home
 	like((command($server, q|create('customer')|))[0], qr/^55000: segment tag "customer" cannot start at 1$/, 'not created anew without a start');
 	my ($said, $refusal) = command($server, q|create('customer', start => 10031)|);
 	is($said, '55000: segment tag "customer" cannot start at 10031', 'nor with one that the registry gave');
-	like($refusal->{detail}, qr/^A registry gave numbers of this tag, up to \d+ or more\.$/, 'as the error says');
+	like($refusal->{detail}, qr/^A registry gave numbers of this tag\.$/, 'as the error says');
 	new_tag($server, q|'customer', start => 10101|, 'created with a higher one');
 	is((take($server, 'customer', 30))[0], 10101, 'where it begins');
 	set_registry($server, $there);
