@@ -280,6 +280,14 @@ SELECT in_june(id) AS inside, count(*) FROM grouped GROUP BY ROLLUP (in_june(id)
 DROP FUNCTION in_june;
 DROP TABLE grouped;
 
+-- it takes no right to functions that the query does not name
+BEGIN;
+CREATE ROLE regress_snowflake_in;
+REVOKE EXECUTE ON FUNCTION snowflake_last_id(timestamptz, timestamptz) FROM PUBLIC;
+SET LOCAL ROLE regress_snowflake_in;
+SELECT count(*) FROM generate_series(1, 2) AS id WHERE snowflake_in(id, now() - interval '1 h', now());
+ROLLBACK;
+
 -- what was drawn in a period is found by the primary key
 CREATE TABLE events (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 INSERT INTO events SELECT snowflake_compose(t, 1, 0, 0), row_number() OVER (ORDER BY t)

@@ -187,14 +187,6 @@ copy_default_end(void)
 	preparing = false;
 }
 
-/* May the caller execute a function? */
-static bool
-may_execute(Oid funcid)
-{
-	return object_aclcheck(ProcedureRelationId, funcid, GetUserId(),
-						   ACL_EXECUTE) == ACLCHECK_OK;
-}
-
 /*
  * A call of snowflake_copy_nextval(), which is in the schema of the given
  * snowflake_nextval(), or NULL to leave that.

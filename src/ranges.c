@@ -28,11 +28,14 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/stratnum.h"
+#include "catalog/pg_aggregate.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
@@ -43,6 +46,7 @@
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/datetime.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rangetypes.h"
 #include "utils/syscache.h"
@@ -146,10 +150,11 @@ ids_between(TimestampTz from, TimestampTz to)
 static int64
 unit_at(RangeBound bound)
 {
-	TimestampTz ts = DatumGetTimestampTz(bound.val);
+	TimestampTz ts;
 
 	if (bound.infinite)
 		return bound.lower ? PG_INT64_MIN : PG_INT64_MAX;
+	ts = DatumGetTimestampTz(bound.val);
 	return bound.inclusive == bound.lower ? unit_from(ts) : unit_after(ts);
 }
 
@@ -449,9 +454,16 @@ in_known_ids(Expr *id, IdRange ids)
 												id_constant(ids.end))));
 }
 
+bool
+may_execute(Oid funcid)
+{
+	return object_aclcheck(ProcedureRelationId, funcid, GetUserId(),
+						   ACL_EXECUTE) == ACLCHECK_OK;
+}
+
 /*
  * Call one of the functions beside snowflake_in(), in whatever schema the
- * extension is, with the same kind of period.
+ * extension is, with the same kind of period.  NULL where the caller may not.
  */
 static Expr *
 call_with_period(Oid beside, const char *name, List *period)
@@ -469,9 +481,27 @@ call_with_period(Oid beside, const char *name, List *period)
 							 ObjectIdGetDatum(get_func_namespace(beside)));
 	if (!OidIsValid(funcid))
 		elog(ERROR, "missing function %s beside function %u", name, beside);
+	if (!may_execute(funcid))
+		return NULL;
 	return (Expr *) makeFuncExpr(funcid, INT8OID, copyObject(period),
 								 InvalidOid, InvalidOid,
 								 COERCE_EXPLICIT_CALL);
+}
+
+/*
+ * Does an aggregate depend on the order of its rows, for all that is known?
+ */
+static bool
+depends_on_order(const Aggref *aggref)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggref->aggfnoid));
+	bool		is_extreme = HeapTupleIsValid(tuple) &&
+		OidIsValid(((Form_pg_aggregate) GETSTRUCT(tuple))->aggsortop);
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return !is_extreme && aggref->aggfnoid != F_COUNT_ && aggref->aggfnoid != F_COUNT_ANY &&
+		aggref->aggorder == NIL;
 }
 
 /*
@@ -483,13 +513,15 @@ may_vary(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
+	if (IsA(node, Aggref) && depends_on_order((Aggref *) node))
+		return true;
 	if (IsA(node, RangeTblEntry))
 		return ((RangeTblEntry *) node)->tablesample != NULL;
 	if (IsA(node, Query))
 	{
 		Query	   *query = (Query *) node;
 
-		if (query->rowMarks != NIL ||
+		if (query->rowMarks != NIL || query->hasDistinctOn || query->hasWindowFuncs ||
 			((query->limitCount != NULL || query->limitOffset != NULL) && query->sortClause == NIL))
 			return true;
 		return query_tree_walker(query, may_vary, context, QTW_EXAMINE_RTES_BEFORE);
@@ -560,6 +592,8 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 	Expr	   *id = linitial(call->args);
 	List	   *period = list_copy_tail(call->args, 1);
 	bool		known = snowflake_settings_fixed;
+	Expr	   *first;
+	Expr	   *last;
 	ListCell   *lc;
 
 	if (!may_be_doubled(root, id) || makes_sets(root->parse, call->funcid))
@@ -582,14 +616,12 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 		if (!may_be_doubled(root, lfirst(lc)))
 			return NULL;
 	}
-	return make_andclause(list_make2(compare_id(id, BTGreaterEqualStrategyNumber,
-												call_with_period(call->funcid,
-																 "snowflake_first_id",
-																 period)),
-									 compare_id(id, BTLessEqualStrategyNumber,
-												call_with_period(call->funcid,
-																 "snowflake_last_id",
-																 period))));
+	first = call_with_period(call->funcid, "snowflake_first_id", period);
+	last = call_with_period(call->funcid, "snowflake_last_id", period);
+	if (first == NULL || last == NULL)
+		return NULL;
+	return make_andclause(list_make2(compare_id(id, BTGreaterEqualStrategyNumber, first),
+									 compare_id(id, BTLessEqualStrategyNumber, last)));
 }
 
 /* Planner support for snowflake_in(). */

@@ -18,6 +18,12 @@
  */
 extern void ids_require_order(const char *hint);
 
+/*
+ * For planner support: may the user execute a function?  What stands for a call
+ * of another one is not to need more.
+ */
+extern bool may_execute(Oid funcid);
+
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_RANGES_H */
