@@ -334,6 +334,7 @@ build_extension() {
 
 make_extension() {
 	source=$work/source
+	rm -rf "$source" # an earlier build may have had other flags
 	copy_sources as_user "$source"
 	as_user make -s -C "$source" PG_CONFIG="$pg_config" with_llvm=no "${@:2}" \
 		"$1" >"$work/build.log" 2>&1 || {
