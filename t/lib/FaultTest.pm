@@ -559,17 +559,28 @@ SELECT string_agg(concat_ws(' ', pid, application_name, state, wait_event), ', '
 SQL
 }
 
-# The process of a backend, any of them, that draws; one that runs a statement now
-# if there is one.  On a busy machine each may be between two, whenever one looks.
+# The process of a backend, any of them, that runs a statement of draw now.
+# Waits for one: short statements are seen by the server only, which looks often.
 sub busy_backend
 {
 	my ($node, $application_name) = @_;
 
 	$application_name //= 'draw';
 	return wait_sql($node, "busy backend of $application_name", <<SQL);
-SELECT pid FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND application_name = '$application_name'
-ORDER BY state = 'active' DESC, random() LIMIT 1
+DO \$\$
+BEGIN
+    FOR i IN 1 .. 1000 LOOP
+        PERFORM pg_stat_clear_snapshot();
+        PERFORM set_config('test.pid', pid::text, false) FROM (
+            SELECT pid FROM pg_stat_activity
+            WHERE backend_type = 'client backend' AND state = 'active'
+              AND application_name = '$application_name'
+            ORDER BY random() LIMIT 1) AS busy;
+        EXIT WHEN FOUND;
+        PERFORM pg_sleep(0.001);
+    END LOOP;
+END \$\$;
+SELECT current_setting('test.pid', true);
 SQL
 }
 
