@@ -21,7 +21,7 @@ CREATE TABLE snowflake_catalog.key_formats (
     UNIQUE (prefix, version)
 );
 COMMENT ON TABLE snowflake_catalog.key_formats IS
-'formats of business keys; change them with snowflake_key_format_create(), _alter() and _drop()';
+'formats of business keys; change them with snowflake_key_format_create(), _rename() and _drop()';
 
 SELECT pg_catalog.pg_extension_config_dump('snowflake_catalog.key_formats', '');
 
@@ -88,10 +88,7 @@ BEGIN
     IF old_name IS NULL THEN
         INSERT INTO snowflake_catalog.key_formats VALUES (f.*);
     ELSE
-        UPDATE snowflake_catalog.key_formats AS k
-        SET (name, prefix, db_count, tables_per_db, version, time_zone, text_route,
-             database_width, table_width, version_width, node_width, sequence_width) = ROW (f.*)
-        WHERE k.name = old_name;
+        UPDATE snowflake_catalog.key_formats AS k SET name = f.name WHERE k.name = old_name;
     END IF;
 EXCEPTION
     WHEN unique_violation THEN
@@ -102,7 +99,7 @@ EXCEPTION
             HINT = 'Choose another name, or another version if the prefix is the same.';
 END $$;
 COMMENT ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats) IS
-'check a format of business keys, and insert it or update an existing one';
+'check a format of business keys, and insert it or rename an existing one';
 REVOKE ALL ON FUNCTION snowflake_catalog.write_key_format(text, snowflake_catalog.key_formats)
     FROM PUBLIC;
 
@@ -149,30 +146,17 @@ COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, in
 REVOKE ALL ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text,
     text, integer, integer, integer, integer, integer) FROM PUBLIC;
 
--- Not the prefix, the version and the time zone, which tell the keys of formats apart.
-CREATE FUNCTION snowflake_key_format_alter(
-    name text, db_count integer DEFAULT NULL, tables_per_db integer DEFAULT NULL,
-    text_route text DEFAULT NULL, database_width integer DEFAULT NULL,
-    table_width integer DEFAULT NULL, version_width integer DEFAULT NULL,
-    node_width integer DEFAULT NULL, sequence_width integer DEFAULT NULL,
-    new_name text DEFAULT NULL)
+CREATE FUNCTION snowflake_key_format_rename(name text, new_name text)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f snowflake_catalog.key_formats := snowflake_catalog.lock_key_format(name);
 BEGIN
-    PERFORM snowflake_catalog.write_key_format(name,
-        ROW(coalesce(new_name, name), f.prefix, coalesce(db_count, f.db_count),
-         coalesce(tables_per_db, f.tables_per_db), f.version, f.time_zone,
-         coalesce(text_route, f.text_route),
-         coalesce(database_width, f.database_width), coalesce(table_width, f.table_width),
-         coalesce(version_width, f.version_width), coalesce(node_width, f.node_width),
-         coalesce(sequence_width, f.sequence_width))::snowflake_catalog.key_formats);
+    f.name := new_name;
+    PERFORM snowflake_catalog.write_key_format(name, f);
 END $$;
-COMMENT ON FUNCTION snowflake_key_format_alter(text, integer, integer, text, integer, integer,
-    integer, integer, integer, text) IS
-'change a format of business keys, or its name; a null argument changes nothing';
-REVOKE ALL ON FUNCTION snowflake_key_format_alter(text, integer, integer, text, integer, integer,
-    integer, integer, integer, text) FROM PUBLIC;
+COMMENT ON FUNCTION snowflake_key_format_rename(text, text) IS
+'rename a format of business keys; nothing else of it can change';
+REVOKE ALL ON FUNCTION snowflake_key_format_rename(text, text) FROM PUBLIC;
 
 CREATE FUNCTION snowflake_key_format_drop(name text)
 RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

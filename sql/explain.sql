@@ -115,7 +115,7 @@ FROM (VALUES ('snowflake_explain(1, %s, ''2020-01-01'')'), ('snowflake_explain(1
              ('snowflake_encode(1, %s)'), ('snowflake_decode(''1'', %s)'), ('snowflake_decode(%s, ''base62'')'),
              ('snowflake_key(%s, 1)'), ('snowflake_key_parse(%s)'), ('snowflake_route(''1'', 1, 1, %s)'), ('snowflake_route(%s || ''é'', 1, 1, ''codes'')'),
              ('snowflake_key_format_create(%s, ''UD'', 1, 1)'), ('snowflake_key_format_create(''a'', %s, 1, 1)'), ('snowflake_key_format_create(''a'', ''UD'', 1, 1, time_zone => %s)'),
-             ('snowflake_key_format_alter(%s, db_count => 1)'), ('snowflake_key_format_drop(%s)'), ('snowflake_convert(''pg_class'', ''oid'', target => %s)'),
+             ('snowflake_key_format_rename(%s, ''x'')'), ('snowflake_key_format_drop(%s)'), ('snowflake_convert(''pg_class'', ''oid'', target => %s)'),
              ('snowflake_segment_nextval(%s)'), ('snowflake_segment_create(%s)')) v (call),
      error_of(format('SELECT ' || call, 'repeat(''x'', 1000000)')) \gx
 

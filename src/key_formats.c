@@ -448,17 +448,15 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
 	{
 		FormatRow	old;
-		const char *what;
 
 		read_row(rel, trigdata->tg_trigtuple, &old);
-		what = strcmp(old.key.prefix, format.key.prefix) != 0 ? "prefix" :
-			old.key.max[KEY_VERSION] != format.key.max[KEY_VERSION] ? "version" :
-			strcmp(old.zone_name, format.zone_name) != 0 ? "time zone" : NULL;
-		if (what != NULL)
+		if (memcmp(&old.key, &format.key, sizeof(KeyFormat)) != 0 ||
+			old.by_hash != format.by_hash ||
+			strcmp(old.zone_name, format.zone_name) != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("the %s of key format \"%s\" cannot be changed", what, format.name),
-					 errdetail("New keys, of this or another format, could equal keys that were drawn before."),
+					 errmsg("key format \"%s\" cannot be changed, only renamed", old.name),
+					 errdetail("New keys could equal keys that were drawn before, or those could no longer be read."),
 					 errhint("Create another format, with another version if the prefix is the same.")));
 	}
 	return PointerGetDatum(NULL);

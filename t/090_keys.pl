@@ -190,7 +190,7 @@ sub as
 is(as('bob', 'CREATE EXTENSION snowflake'), 0, 'the extension is bob\'s');
 foreach my $change (
 	create_format('BOB'),
-	"SELECT snowflake_key_format_alter('BOB', new_name => 'mine')",
+	"SELECT snowflake_key_format_rename('BOB', 'mine')",
 	"SELECT snowflake_key_format_drop('mine')")
 {
 	my ($function) = $change =~ /(snowflake_\w+)/;

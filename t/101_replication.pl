@@ -85,8 +85,10 @@ SQL
 	is($drawn->(), '', 'formats: there is none');
 	$a->safe_psql('postgres', "SELECT snowflake_key_format_create('order', 'OR', 2, 4)");
 	ok(wait_for(sub { $drawn->() eq 'OR01' }), 'formats: a new one');
-	$a->safe_psql('postgres', "SELECT snowflake_key_format_alter('order', db_count => 1)");
-	ok(wait_for(sub { $drawn->() eq 'OR00' }), 'formats: one that is changed');
+	$a->safe_psql('postgres', "SELECT snowflake_key_format_rename('order', 'bill')");
+	ok(wait_for(sub { $drawn->() eq '' }), 'formats: one that is renamed');
+	$a->safe_psql('postgres', "SELECT snowflake_key_format_rename('bill', 'order')");
+	ok(wait_for(sub { $drawn->() eq 'OR01' }), 'formats: and renamed back');
 	$a->safe_psql('postgres', "SELECT snowflake_key_format_drop('order')");
 	ok(wait_for(sub { $drawn->() eq '' }), 'formats: one that is dropped');
 	$session->quit;

@@ -138,8 +138,8 @@ my %closed = (
 	'snowflake_segment_alter(text,bigint,bigint,bigint,text)' => [ 'ticket', 500 ],
 	'snowflake_segment_drop(text,boolean)' => [ 'ticket' ],
 	'snowflake_key_format_create(text,text,integer,integer,integer,text,text,integer,integer,integer,integer,integer)' => [ 'new', 'NW', 2, 2, 1, 'Asia/Tokyo', 'codes', 2, 4, 2, 2, 5 ],
-	'snowflake_key_format_alter(text,integer,integer,text,integer,integer,integer,integer,integer,text)' => [ 'new', 3, 3, 'hash', 3, 5, 3, 3, 6 ],
-	'snowflake_key_format_drop(text)' => [ 'new' ],
+	'snowflake_key_format_rename(text,text)' => [ 'new', 'other' ],
+	'snowflake_key_format_drop(text)' => [ 'other' ],
 	'snowflake_advance(bigint,boolean)' => [ '152075078181383514', 'false' ],
 	'snowflake_accept_layout()' => [],
 	'snowflake_confirm_node()' => [],
@@ -205,7 +205,7 @@ my %uncalled = (
 # With the rights of the extension's owner: the tables are not for the callers.
 my @definers = qw(
   snowflake_alter_tag snowflake_create_tag snowflake_drop_tag
-  snowflake_key_format_alter snowflake_key_format_create snowflake_key_format_drop
+  snowflake_key_format_create snowflake_key_format_drop snowflake_key_format_rename
   snowflake_lease_node snowflake_open_registry snowflake_release_node snowflake_take_segments);
 
 my @extensions = qw(snowflake snowflake_home snowflake_registry);
@@ -764,8 +764,8 @@ is(ran($node), '', 'a table of somebody: and runs nothing');
 
 # All functions, and all tables and views
 $node->safe_psql('victim', <<'SQL');
-SELECT hostile.snowflake_key_format_create('order', 'OR', 2, 2);
-SELECT hostile.snowflake_key_format_alter('order', db_count => 2);
+SELECT hostile.snowflake_key_format_create('bill', 'OR', 2, 2);
+SELECT hostile.snowflake_key_format_rename('bill', 'order');
 INSERT INTO snowflake_catalog.dumped_mark (mark, layout, epoch, backfilled)
 VALUES (pg_catalog.clock_timestamp(), 'time:41 node:5 worker:5 sequence:12', '2020-01-01 00:00:00+00', 8);
 SQL
