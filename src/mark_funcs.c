@@ -224,11 +224,11 @@ static void
 restore_backfilled(TriggerData *trigdata)
 {
 	bool		isnull;
-	int64		backfilled = DatumGetInt64(SPI_getbinval(trigdata->tg_trigtuple,
-														 trigdata->tg_relation->rd_att,
-														 4, &isnull));
+	Datum		value = SPI_getbinval(trigdata->tg_trigtuple,
+									  trigdata->tg_relation->rd_att, 4, &isnull);
+	int64		backfilled = isnull ? 0 : DatumGetInt64(value);
 
-	if (isnull || backfilled <= 0)
+	if (backfilled <= 0)
 		return;
 	if (!superuser())
 		ereport(ERROR,
@@ -252,6 +252,7 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	TimestampTz mark;
 	TimestampTz ts;
+	Datum		value;
 	bool		isnull;
 	int64		floor;
 
@@ -271,10 +272,9 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("snowflake_catalog.restore_mark must be a trigger on snowflake_catalog.dumped_mark")));
 
-	mark = DatumGetTimestampTz(SPI_getbinval(trigdata->tg_trigtuple,
-											 trigdata->tg_relation->rd_att,
-											 1, &isnull));
-	if (isnull || TIMESTAMP_NOT_FINITE(mark))
+	value = SPI_getbinval(trigdata->tg_trigtuple, trigdata->tg_relation->rd_att, 1, &isnull);
+	mark = isnull ? DT_NOBEGIN : DatumGetTimestampTz(value);
+	if (TIMESTAMP_NOT_FINITE(mark))
 		return PointerGetDatum(NULL);
 
 	/* for the next trigger, see install/dump.sql */

@@ -489,6 +489,25 @@ call_with_period(Oid beside, const char *name, List *period)
 }
 
 /*
+ * Are rows equal that the order does not tell apart?
+ */
+static bool
+is_sorted_by_all(List *targets, List *order)
+{
+	ListCell   *lc;
+
+	foreach(lc, targets)
+	{
+		TargetEntry *target = lfirst(lc);
+
+		if (!target->resjunk &&
+			get_sortgroupref_clause_noerr(target->ressortgroupref, order) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/*
  * Does an aggregate depend on the order of its rows, for all that is known?
  */
 static bool
@@ -501,7 +520,7 @@ depends_on_order(const Aggref *aggref)
 	if (HeapTupleIsValid(tuple))
 		ReleaseSysCache(tuple);
 	return !is_extreme && aggref->aggfnoid != F_COUNT_ && aggref->aggfnoid != F_COUNT_ANY &&
-		aggref->aggorder == NIL;
+		!is_sorted_by_all(aggref->args, aggref->aggorder);
 }
 
 /*
@@ -522,7 +541,8 @@ may_vary(Node *node, void *context)
 		Query	   *query = (Query *) node;
 
 		if (query->rowMarks != NIL || query->hasDistinctOn || query->hasWindowFuncs ||
-			((query->limitCount != NULL || query->limitOffset != NULL) && query->sortClause == NIL))
+			((query->limitCount != NULL || query->limitOffset != NULL) &&
+			 !is_sorted_by_all(query->targetList, query->sortClause)))
 			return true;
 		return query_tree_walker(query, may_vary, context, QTW_EXAMINE_RTES_BEFORE);
 	}

@@ -407,7 +407,7 @@ compare(HomeCompare *all)
 			TupleDesc	desc = SPI_tuptable->tupdesc;
 			bool		isnull;
 			int			n = DatumGetInt32(SPI_getbinval(tuple, desc, 1, &isnull));
-			int64		max_id = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
+			Datum		max_id = SPI_getbinval(tuple, desc, 2, &isnull);
 			MemoryContext old = MemoryContextSwitchTo(all->context);
 
 			if (isnull)
@@ -416,7 +416,7 @@ compare(HomeCompare *all)
 				news[n - 1]->refusal_passes = true;
 			}
 			else
-				refuse(news[n - 1], max_id);
+				refuse(news[n - 1], DatumGetInt64(max_id));
 			MemoryContextSwitchTo(old);
 		}
 	}

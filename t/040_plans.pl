@@ -421,8 +421,9 @@ like(conditions("SELECT FROM event WHERE snowflake_in(id, now() - interval '1 ho
 like(conditions("SELECT FROM shift s WHERE snowflake_in(911580412239806465, (SELECT t.period FROM shift t WHERE t.name = s.name))"),
 	qr/snowflake_in/, 'nor a correlated subquery');
 foreach my $query (
-	(map { "period FROM shift $_" } 'TABLESAMPLE BERNOULLI (50)', 'LIMIT 1', 'OFFSET 1', 'ORDER BY name LIMIT 1 FOR UPDATE SKIP LOCKED'),
+	(map { "period FROM shift $_" } 'TABLESAMPLE BERNOULLI (50)', 'LIMIT 1', 'OFFSET 1', 'ORDER BY period LIMIT 1 FOR UPDATE SKIP LOCKED', 'ORDER BY name LIMIT 1'),
 	'(array_agg(period))[1] FROM shift',
+	'(array_agg(period ORDER BY name))[1] FROM shift',
 	'DISTINCT ON (name > $$$$) period FROM shift',
 	'period FROM (SELECT period, row_number() OVER () AS n FROM shift) AS s WHERE n = 1')
 {
@@ -430,8 +431,8 @@ foreach my $query (
 		qr/snowflake_in/, "nor one that may give another period: $query");
 }
 unlike(conditions("SELECT FROM event WHERE snowflake_in(id, (SELECT $_ FROM shift), now())"), qr/snowflake_in/, "but $_")
-  foreach 'max(lower(period))', 'now() - count(*) * interval $$1 h$$', '(array_agg(lower(period) ORDER BY name))[1]';
-unlike(conditions("SELECT FROM event WHERE snowflake_in(id, (SELECT period FROM shift ORDER BY name LIMIT 1))"),
+  foreach 'max(lower(period))', 'now() - count(*) * interval $$1 h$$', '(array_agg(lower(period) ORDER BY lower(period)))[1]';
+unlike(conditions("SELECT FROM event WHERE snowflake_in(id, (SELECT period FROM shift ORDER BY name, period LIMIT 1))"),
 	qr/snowflake_in/, 'but the first one');
 
 # A function that costs more than the rest of the condition, in its default of 100
