@@ -739,7 +739,8 @@ BEGIN
 
     -- new IDs must be above those that there are
     IF reads AND may_read AND NOT row_security_active(tab) THEN
-        EXECUTE format('SELECT min(%1$I)::bigint, max(%1$I)::bigint FROM %2$s', col, t.tab)
+        EXECUTE format('SELECT (SELECT min(%1$I) FROM %2$s WHERE %1$I < 0)::bigint, '
+            'max(%1$I)::bigint FROM %2$s', col, t.tab)
             INTO lowest, highest;
     END IF;
     max := format('max(%I) = %s', col, highest);
@@ -944,6 +945,14 @@ BEGIN
             lock := (SELECT p.command FROM unnest(plan) p WHERE p.kind = 'lock');
             EXIT WHEN lock IS NULL;
             EXECUTE lock;
+
+            -- and the sequences that may be dropped at the end: whoever has drawn from one may
+            -- wait for the table
+            PERFORM snowflake_catalog.lock_table(s.oid, 8)
+            FROM pg_attribute a JOIN pg_depend d ON (d.classid, d.refclassid, d.refobjid,
+                d.refobjsubid) = ('pg_class'::regclass, 'pg_class'::regclass, a.attrelid, a.attnum)
+            JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+            WHERE a.attrelid = $1 AND a.attname = $2 AND d.deptype IN ('a', 'i') AND NOT back;
             plan := ARRAY(
                 SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, true) p);
             PERFORM snowflake_catalog.convert_raise(plan);

@@ -14,7 +14,7 @@ BEGIN
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION '
         'snowflake_key_format_create(text, text, integer, integer, integer, text, text, integer, '
         'integer, integer, integer, integer), '
-        'snowflake_key_format_rename(text, text), snowflake_key_format_drop(text) TO %I WITH GRANT OPTION', owner);
+        'snowflake_key_format_rename(text, text), snowflake_key_format_drop(text) TO %I', owner);
 END $$;
 
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;

@@ -126,8 +126,15 @@ COMMENT ON FUNCTION snowflake_catalog.lock_key_format(text) IS
 'lock and return a format of business keys; an error if it does not exist';
 REVOKE ALL ON FUNCTION snowflake_catalog.lock_key_format(text) FROM PUBLIC;
 
+CREATE FUNCTION snowflake_catalog.require_key_format(name text)
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_require_key_format'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_catalog.require_key_format(text) IS
+'an error if a format of business keys cannot be used with this layout';
+REVOKE ALL ON FUNCTION snowflake_catalog.require_key_format(text) FROM PUBLIC;
+
 -- These three run as the owner of the table.  The owner of a database who has
--- created the extension can call them, and grant them to others.
+-- created the extension can call them.
 CREATE FUNCTION snowflake_key_format_create(
     name text, prefix text, db_count integer, tables_per_db integer, version integer DEFAULT 1,
     time_zone text DEFAULT 'UTC', text_route text DEFAULT 'codes', database_width integer DEFAULT 2,
@@ -139,6 +146,7 @@ BEGIN
         ROW(name, prefix, db_count, tables_per_db, version, time_zone, text_route,
             database_width, table_width, version_width, node_width, sequence_width
         )::snowflake_catalog.key_formats);
+    PERFORM snowflake_catalog.require_key_format(name);
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer) IS

@@ -1871,7 +1871,8 @@ BEGIN
 
     -- new IDs must be above those that there are
     IF reads AND may_read AND NOT row_security_active(tab) THEN
-        EXECUTE format('SELECT min(%1$I)::bigint, max(%1$I)::bigint FROM %2$s', col, t.tab)
+        EXECUTE format('SELECT (SELECT min(%1$I) FROM %2$s WHERE %1$I < 0)::bigint, '
+            'max(%1$I)::bigint FROM %2$s', col, t.tab)
             INTO lowest, highest;
     END IF;
     max := format('max(%I) = %s', col, highest);
@@ -2076,6 +2077,14 @@ BEGIN
             lock := (SELECT p.command FROM unnest(plan) p WHERE p.kind = 'lock');
             EXIT WHEN lock IS NULL;
             EXECUTE lock;
+
+            -- and the sequences that may be dropped at the end: whoever has drawn from one may
+            -- wait for the table
+            PERFORM snowflake_catalog.lock_table(s.oid, 8)
+            FROM pg_attribute a JOIN pg_depend d ON (d.classid, d.refclassid, d.refobjid,
+                d.refobjsubid) = ('pg_class'::regclass, 'pg_class'::regclass, a.attrelid, a.attnum)
+            JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+            WHERE a.attrelid = $1 AND a.attname = $2 AND d.deptype IN ('a', 'i') AND NOT back;
             plan := ARRAY(
                 SELECT p FROM snowflake_catalog.convert_plan($1, $2, back, force, true) p);
             PERFORM snowflake_catalog.convert_raise(plan);
@@ -2307,8 +2316,15 @@ COMMENT ON FUNCTION snowflake_catalog.lock_key_format(text) IS
 'lock and return a format of business keys; an error if it does not exist';
 REVOKE ALL ON FUNCTION snowflake_catalog.lock_key_format(text) FROM PUBLIC;
 
+CREATE FUNCTION snowflake_catalog.require_key_format(name text)
+RETURNS void AS 'MODULE_PATHNAME', 'snowflake_require_key_format'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_catalog.require_key_format(text) IS
+'an error if a format of business keys cannot be used with this layout';
+REVOKE ALL ON FUNCTION snowflake_catalog.require_key_format(text) FROM PUBLIC;
+
 -- These three run as the owner of the table.  The owner of a database who has
--- created the extension can call them, and grant them to others.
+-- created the extension can call them.
 CREATE FUNCTION snowflake_key_format_create(
     name text, prefix text, db_count integer, tables_per_db integer, version integer DEFAULT 1,
     time_zone text DEFAULT 'UTC', text_route text DEFAULT 'codes', database_width integer DEFAULT 2,
@@ -2320,6 +2336,7 @@ BEGIN
         ROW(name, prefix, db_count, tables_per_db, version, time_zone, text_route,
             database_width, table_width, version_width, node_width, sequence_width
         )::snowflake_catalog.key_formats);
+    PERFORM snowflake_catalog.require_key_format(name);
 END $$;
 COMMENT ON FUNCTION snowflake_key_format_create(text, text, integer, integer, integer, text, text,
     integer, integer, integer, integer, integer) IS
@@ -2882,7 +2899,7 @@ BEGIN
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION '
         'snowflake_key_format_create(text, text, integer, integer, integer, text, text, integer, '
         'integer, integer, integer, integer), '
-        'snowflake_key_format_rename(text, text), snowflake_key_format_drop(text) TO %I WITH GRANT OPTION', owner);
+        'snowflake_key_format_rename(text, text), snowflake_key_format_drop(text) TO %I', owner);
 END $$;
 
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;

@@ -51,6 +51,7 @@
 #include "utf8.h"
 
 PG_FUNCTION_INFO_V1(snowflake_check_key_format);
+PG_FUNCTION_INFO_V1(snowflake_require_key_format);
 
 #define SCHEMA "snowflake_catalog"
 #define TABLE "key_formats"
@@ -418,6 +419,9 @@ require_same_widths(Relation rel, const FormatRow *format)
  * Trigger on the table, AFTER INSERT OR UPDATE OR DELETE: check the row, and let
  * all backends read the rows again.  For each row, as logical replication fires
  * no trigger for statements.
+ *
+ * A row that is restored is kept, also where it cannot be used: its layout may
+ * be another one, and the other rows come with it.
  */
 Datum
 snowflake_check_key_format(PG_FUNCTION_ARGS)
@@ -442,7 +446,6 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 	tuple = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event) ?
 		trigdata->tg_newtuple : trigdata->tg_trigtuple;
 	read_row(rel, tuple, &format);
-	format_require_usable(&format);
 	require_same_widths(rel, &format);
 
 	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
@@ -460,4 +463,14 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 					 errhint("Create another format, with another version if the prefix is the same.")));
 	}
 	return PointerGetDatum(NULL);
+}
+
+/* require_key_format(name): may keys of the format be drawn and read? */
+Datum
+snowflake_require_key_format(PG_FUNCTION_ARGS)
+{
+	text	   *name = PG_GETARG_TEXT_PP(0);
+
+	(void) formats_find(formats_read(), VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
+	PG_RETURN_VOID();
 }

@@ -193,6 +193,7 @@ my %uncalled = (
 	'snowflake_catalog.restore_mark()' => 'closed',
 	'snowflake_catalog.keep_mark()' => 'closed',
 	'snowflake_catalog.lock_key_format(text)' => 'closed',
+	'snowflake_catalog.require_key_format(text)' => 'closed',
 	'snowflake_catalog.write_key_format(text,snowflake_catalog.key_formats)' => 'closed',
 	'snowflake_home.discard()' => 'closed',
 	'snowflake_settings_support(internal)' => 'open',
