@@ -1871,9 +1871,9 @@ BEGIN
 
     -- new IDs must be above those that there are
     IF reads AND may_read AND NOT row_security_active(tab) THEN
-        EXECUTE format('SELECT (SELECT min(%1$I) FROM %2$s WHERE %1$I < 0)::bigint, '
-            'max(%1$I)::bigint FROM %2$s', col, t.tab)
-            INTO lowest, highest;
+        EXECUTE format('SELECT max(%I)::bigint FROM %s', col, t.tab) INTO highest;
+        EXECUTE format('SELECT min(%1$I)::bigint FROM %2$s WHERE %1$I < 0', col, t.tab)
+            INTO lowest;
     END IF;
     max := format('max(%I) = %s', col, highest);
     RETURN QUERY SELECT k.kind, k.detail, k.command, k.hint
