@@ -739,9 +739,8 @@ BEGIN
 
     -- new IDs must be above those that there are
     IF reads AND may_read AND NOT row_security_active(tab) THEN
-        EXECUTE format('SELECT max(%I)::bigint FROM %s', col, t.tab) INTO highest;
-        EXECUTE format('SELECT min(%1$I)::bigint FROM %2$s WHERE %1$I < 0', col, t.tab)
-            INTO lowest;
+        EXECUTE format('SELECT min(%1$I)::bigint, max(%1$I)::bigint FROM %2$s', col, t.tab)
+            INTO lowest, highest;
     END IF;
     max := format('max(%I) = %s', col, highest);
     RETURN QUERY SELECT k.kind, k.detail, k.command, k.hint
