@@ -1244,11 +1244,12 @@ BEGIN
         RETURN own.reports;
     END IF;
 
-    -- those that were stopped some time ago; a guard waits for none then, see above
+    -- those that were stopped some time ago; a guard waits for none then, see above.  Not
+    -- sooner, as a report that the network holds would seem to know of something lost
     IF own.reporter IS NULL THEN
         DELETE FROM @extschema@.snowflake_segment_server AS s
         WHERE s.reporter IN (SELECT o.reporter FROM @extschema@.snowflake_segment_server AS o
-                             WHERE o.reported_at + 2 * o.hold < at
+                             WHERE o.reported_at + o.hold + interval '1 h' < at
                              FOR UPDATE SKIP LOCKED);
     END IF;
 
@@ -1595,16 +1596,24 @@ COMMENT ON FUNCTION snowflake_alter_tag(text, bigint, integer, bigint, text) IS
 -- remove.
 --
 -- Not while servers are to report what the registry has lost: what they have of a
--- dropped tag would not be written down, so that a new one could begin in it.
+-- dropped tag would not be written down, so that a new one could begin in it.  That
+-- is also where this is the first call after a promotion or a restart.
 CREATE FUNCTION snowflake_drop_tag(tag text, forget boolean, OUT removed boolean)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC' AS $$
 DECLARE
+    here text := @extschema@.snowflake_registry_here();
+    at timestamptz := clock_timestamp();
+    r @extschema@.snowflake_registry_place;
     t @extschema@.snowflake_segment_tag;
 BEGIN
     PERFORM @extschema@.snowflake_registry_durable();
-    IF forget IS NOT TRUE AND EXISTS (
-        SELECT FROM @extschema@.snowflake_registry_place AS p
-        WHERE greatest(p.closed_until, p.guarded_until) > clock_timestamp()) THEN
+    IF forget IS NOT TRUE THEN
+        r := @extschema@.snowflake_registry_arrive(at, here, pg_postmaster_start_time(),
+            CASE WHEN EXISTS (SELECT FROM pg_extension AS e WHERE e.extname = 'snowflake_home')
+                 THEN interval '0' ELSE interval '10 s' END, r);
+    END IF;
+    IF greatest(r.closed_until, r.guarded_until) > at THEN
         RAISE EXCEPTION 'cannot drop a tag while the registry is not open'
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Servers may have numbers of the tag that the registry does not '

@@ -295,7 +295,8 @@ session_name(RegistryLink *link)
 
 /*
  * A notice has come.  A warning means that the answer cannot be relied on: for
- * example, that no synchronous standby has what was committed.
+ * example, that no synchronous standby has what was committed.  But where the
+ * registry runs out of transaction IDs, each that is assigned gives a warning.
  */
 static void
 note_notice(void *arg, const PGresult *notice)
@@ -303,10 +304,14 @@ note_notice(void *arg, const PGresult *notice)
 	RegistryLink *link = arg;
 	const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
 	const char *message = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
+	const char *function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
 
 	if (severity != NULL &&
 		(strcmp(severity, "NOTICE") == 0 || strcmp(severity, "INFO") == 0 ||
 		 strcmp(severity, "LOG") == 0 || strncmp(severity, "DEBUG", 5) == 0))
+		return;
+	if (function != NULL && (strcmp(function, "GetNewTransactionId") == 0 ||
+							 strcmp(function, "GetNewMultiXactId") == 0))
 		return;
 	if (link->warning[0] == '\0')
 		strlcpy(link->warning, message != NULL ? message : "unknown warning",

@@ -333,4 +333,23 @@ foreach (
 }
 
 $_->stop foreach $poor, $node, $registry;
+
+# A registry that runs out of transaction IDs, which a slot keeps from being frozen,
+# warns of each that it assigns.
+my $aged = new_registry('aged', "wal_level = logical\n");
+my $next = 2**31 - 20_000_000;
+my $transactions = sprintf '%s/pg_xact/%04X', $aged->data_dir, $next / 2**20;
+$aged->safe_psql('postgres', q(SELECT pg_create_logical_replication_slot('keeps', 'pgoutput')));
+$aged->stop;
+run_log([ 'pg_resetwal', '-x', $next, $aged->data_dir ]) or die 'pg_resetwal fails';
+append_to_file($transactions, "\0" x 2**18);
+$aged->start;
+like(($aged->psql('postgres', 'SELECT pg_current_xact_id()'))[2], qr/WARNING:  database "\w+" must be vacuumed/, 'the last transaction IDs: a warning');
+my $leaser = leasing_node('leaser', registry_conninfo($aged));
+ok(poll(sub { number_of($leaser) ne '' }), 'the last transaction IDs: a number is leased');
+$leaser->safe_psql('postgres', q(SET snowflake.max_wait = '1min'; SELECT snowflake_segment_create('aged')));
+is($leaser->safe_psql('postgres', q(SET snowflake.max_wait = '1min'; SELECT snowflake_segment_nextval('aged'))), '1', 'the last transaction IDs: numbers flow');
+unlike(log_of($leaser), qr/does not confirm its answer/, 'the last transaction IDs: each answer counts');
+
+$_->stop foreach $leaser, $aged;
 done_testing();

@@ -7,8 +7,8 @@
 # So each missing number is accounted for.  It is in a segment that
 #
 #	- a server had in one of its two buffers when it crashed or was stopped, or
-#	  had no answer for lease_ttl while the registry was restarted or closed, or has
-#	  there in the end, and of which it gave out nothing above that number;
+#	  had no answer for lease_ttl while the registry was restarted, or has there
+#	  in the end, and of which it gave out nothing above that number;
 #	- never arrived, since the connection was lost in that request;
 #
 # or it was drawn by a statement whose result never arrived, as its connection
@@ -151,12 +151,11 @@ CREATE TRIGGER note AFTER UPDATE ON snowflake_segment_tag
 
 CREATE FUNCTION note_place() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
-	PERFORM note(CASE WHEN new.place <> old.place THEN 'moved' ELSE 'closed' END, '', 0, 0);
+	PERFORM note('moved', '', 0, 0);
 	RETURN NULL;
 END$$;
 CREATE TRIGGER note AFTER UPDATE ON snowflake_registry_place
-	FOR EACH ROW WHEN (new.place <> old.place OR new.closed_until > old.closed_until)
-	EXECUTE FUNCTION note_place();
+	FOR EACH ROW WHEN (new.place <> old.place) EXECUTE FUNCTION note_place();
 SQL
 	return $registry;
 }
@@ -229,7 +228,6 @@ CONF
 		drawing => [],
 		high => [],       # by tag, the highest number of all starts before
 		crashes => [],    # when what it held was lost
-		silences => [],   # from when to when it had no answer
 		unknown => 0,     # numbers whose statement may have drawn them
 		missing => 0      # numbers that only this explains
 	};
@@ -396,16 +394,13 @@ sub crashes
 }
 
 # It had no answer since then, and will have one soon: perhaps for so long that it
-# forgets what it had, if the registry was started again, has failed over or closes
-# now.  It closes where a request was held for so long that the registry has deleted
-# what it knew of this server: then that looks like something that it has lost.
+# forgets what it had, if the registry was started again or has failed over.
 sub silent
 {
 	my ($server, $since) = @_;
 
-	return if time() - $since <= $ttl - 3;
-	push @{ $server->{crashes} }, $since if $busy{registry};
-	push @{ $server->{silences} }, [ $since, time() + $ttl ];
+	push @{ $server->{crashes} }, $since
+	  if $busy{registry} && time() - $since > $ttl - 3;
 	return;
 }
 
@@ -747,7 +742,6 @@ sub find_reasons
 {
 	my ($t, $notes, $last_on, $missing) = @_;
 	my @own = grep { $_->{what} eq 'given' && $_->{tag} == $t } @{$notes};
-	my @closings = map { $_->{time} } grep { $_->{what} eq 'closed' } @{$notes};
 	my %given;
 
 	while (my $note = shift @own)
@@ -770,12 +764,8 @@ sub find_reasons
 	foreach my $server (@servers)
 	{
 		my @all = @{ $given{ $server->{name} } // [] };
-		my @forgot = map { $_->[0] } grep {
-			my ($since, $until) = @{$_};
-			any { $_ > $since && $_ < $until } @closings
-		} @{ $server->{silences} };
 
-		foreach my $time (@{ $server->{crashes} }, @forgot)
+		foreach my $time (@{ $server->{crashes} })
 		{
 			my @before = grep { $_->{connected} <= $time } @all;
 
