@@ -232,7 +232,7 @@ sub test_twice
 	flows($two, 'registered again, restarted while the registry is away');
 
 	# A registry is named while a statement draws, which keeps the settings of its start.
-	my $four = leasing_node('four', '', "snowflake.node_id = 7\n");
+	my $four = leasing_node('four', '', "snowflake.node_id = 7\nsnowflake.max_wait = '10s'\n");
 	my $draw = start_sql($four, 'SELECT snowflake_nextval(), pg_sleep(0.01) FROM generate_series(1, 3000)');
 	wait_for(sub { $four->safe_psql('postgres', 'SELECT issued > 0 FROM pg_stat_snowflake') eq 't' });
 	$four->safe_psql('postgres', sprintf q(ALTER SYSTEM SET snowflake.registry = '%s'), registry_conninfo($registry));

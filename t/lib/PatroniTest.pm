@@ -186,16 +186,21 @@ sub said_by
 	return join '', map { PostgreSQL::Test::Utils::slurp_file("$cluster->{members}{$member}{files}.$_") } qw(out err);
 }
 
-# The command.  Dies if it fails.
+# The command, again where etcd does not answer within its second.  Dies if it fails.
 sub patronictl
 {
 	my ($cluster, @args) = @_;
 	my ($yml) = map { $cluster->{members}{$_}{yml} } members($cluster);
-	my $out = '';
+	my ($out, $is_done);
 
 	local %ENV = (%ENV, unpacked_env());
-	IPC::Run::run([ '/usr/bin/python3', "$home/usr/bin/patronictl", '-c', $yml, @args ], '<', \undef, '>&', \$out)
-	  or die "patronictl @args: $out";
+	wait_for(
+		sub {
+			$out = '';
+			$is_done = IPC::Run::run([ '/usr/bin/python3', "$home/usr/bin/patronictl", '-c', $yml, @args ], '<', \undef, '>&', \$out);
+			return $is_done || $out !~ /Read timed out/;
+		});
+	die "patronictl @args: $out" unless $is_done;
 	note "patronictl @args: $out";
 	return $out;
 }
