@@ -278,7 +278,7 @@ getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
 static bool
 has_drawn(void)
 {
-	return shared != NULL && (shared->mark.mark_found || RecoveryInProgress());
+	return shared != NULL && (OidIsValid(shared->mark.home) || RecoveryInProgress());
 }
 
 /*

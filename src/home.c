@@ -68,6 +68,7 @@
 #include "home.h"
 #include "instance.h"
 #include "settings.h"
+#include "shmem.h"
 
 /* For all statements of a transaction. */
 #define STATEMENTS_MS	10000
@@ -146,9 +147,13 @@ home_connect(void)
 	 */
 	SetConfigOption("client_encoding", "SQL_ASCII", PGC_SUSET, PGC_S_OVERRIDE);
 
-	/* also where no others may connect */
-	BackgroundWorkerInitializeConnection(snowflake_database, NULL,
-										 BGWORKER_BYPASS_ALLOWCONN);
+	/* also where no others may connect; by name only before the mark is read */
+	if (OidIsValid(shared->mark.home))
+		BackgroundWorkerInitializeConnectionByOid(shared->mark.home, InvalidOid,
+												  BGWORKER_BYPASS_ALLOWCONN);
+	else
+		BackgroundWorkerInitializeConnection(snowflake_database, NULL,
+											 BGWORKER_BYPASS_ALLOWCONN);
 	override_settings();
 	idle();
 }

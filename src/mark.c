@@ -45,11 +45,9 @@
  */
 #include "postgres.h"
 
-#include "commands/dbcommands.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/ipc.h"
-#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -287,10 +285,5 @@ mark_behind_hint(void)
 bool
 mark_is_home(Oid database)
 {
-	const char *name;
-
-	if (shared == NULL || !shared->mark.mark_found)
-		return false;
-	name = get_database_name(database);
-	return name != NULL && strcmp(name, snowflake_database) == 0;
+	return shared != NULL && OidIsValid(database) && database == shared->mark.home;
 }

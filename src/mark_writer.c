@@ -276,7 +276,7 @@ recover(bool asked, bool accept, uint64 dump_unit, uint64 server_unit)
 		mark_us = write_mark(Max(mark_us, floor_us));
 	home_guard_sequence(MARK);
 	home_commit();
-	shared->mark.mark_found = true;
+	shared->mark.home = MyDatabaseId;
 
 	/* only now, as before the commit the services would have found nothing */
 	pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_LOOK);

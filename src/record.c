@@ -125,7 +125,7 @@ record_points_at(Oid database)
 			const char *system = strstr(setting, own);
 
 			if (strncmp(setting, POINTER "=", strlen(POINTER "=")) == 0 &&
-				(!shared->mark.mark_found ||
+				(!OidIsValid(shared->mark.home) ||
 				 (system != NULL && strcmp(system, own) == 0)))
 				found = true;
 		}
@@ -349,7 +349,7 @@ record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 		return false;
 	}
 
-	shared->mark.mark_found = true;
+	shared->mark.home = MyDatabaseId;
 
 	/* before anyone may draw; the services look again */
 	pg_atomic_write_u32(&shared->mark.confirmed_before, confirmed_before(&row));
@@ -440,7 +440,7 @@ record_serve(void)
 	if (has_row && (home_run_plain(record_pointers()) == 0 ||
 					strcmp(TextDatumGetCString(home_result(2)), record_pointer_text()) != 0))
 		home_run("ALTER DATABASE %s SET " POINTER " = %s",
-				 quote_identifier(snowflake_database),
+				 quote_identifier(get_database_name(MyDatabaseId)),
 				 quote_literal_cstr(record_pointer_text()));
 	if (to_do & RECORD_LOOK)
 		remove_restored();

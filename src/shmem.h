@@ -250,10 +250,11 @@ typedef struct Mark
 	pg_atomic_uint32 accept;
 
 	/*
-	 * Whether the mark was found in the home database.  Written by the mark
-	 * writer alone, read by anyone.
+	 * The database in which the mark was found, else 0.  The workers connect
+	 * to it again whatever its name is by then.  Written by the mark writer
+	 * alone, read by anyone.
 	 */
-	bool		mark_found;
+	Oid			home;
 
 	/*
 	 * Whether the mark writer has looked for the mark since the server

@@ -515,8 +515,37 @@ CONF
 	return;
 }
 
+#
+# Another database takes the name of the home database, while the workers that
+# are connected to that are ended
+#
+sub test_renamed
+{
+	my $node = bare_node('renamed', "snowflake.reserve_window = '100ms'\n");
+	my $mark_of = sub { return $node->safe_psql($_[0], 'SELECT last_value FROM snowflake_home.mark'); };
+	my $swap = <<SQL;
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'postgres';
+ALTER DATABASE postgres RENAME TO home;
+ALTER DATABASE other RENAME TO postgres;
+SQL
+
+	$node->safe_psql('postgres', 'CREATE DATABASE app; CREATE DATABASE other');
+	$node->safe_psql('other', 'CREATE EXTENSION snowflake_home');
+	$node->safe_psql('app', 'CREATE EXTENSION snowflake; SELECT snowflake_nextval()');
+	ok(poll(sub { ($node->psql('app', $swap, on_error_stop => 1))[0] == 0 }), 'another database has the name of the home database');
+	my ($home, $other) = map { $mark_of->($_) } qw(home postgres);
+	ok(poll(sub { try_sql($node, 'SELECT snowflake_nextval()', 'app'); return $mark_of->('home') > $home; }), 'the mark is raised where it was');
+	is($mark_of->('postgres'), $other, 'and not in the other one');
+	is(error_of($node, 'DROP DATABASE home WITH (FORCE)', 'app')->{sqlstate}, '55006', 'which may be dropped, but not the home database');
+	$node->safe_psql('app', 'DROP DATABASE postgres WITH (FORCE)');
+	is($node->safe_psql('app', 'SELECT snowflake_nextval() > 0'), 't', 'and it is');
+	$node->stop;
+	return;
+}
+
 in_parallel(
 	encodings => \&test_encodings,
+	renamed => \&test_renamed,
 	first => \&test_first,
 	databases => sub {
 		new_server('databases', qw(app other third));
