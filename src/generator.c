@@ -51,9 +51,10 @@
  * field is above the time.
  *
  * Locking: none on the way to an ID.  The table of who has which slot is under
- * shared->lock, taken once at the first ID and once at exit; nothing that can
- * fail is done under it.  State of this backend is in "my"; nothing between
- * taking an ID and noting it there can fail or be interrupted.
+ * shared->lock, taken once at the first ID and once at exit, and by a parallel
+ * worker at the first ID of a transaction; nothing that can fail is done under
+ * it.  State of this backend is in "my"; nothing between taking an ID and noting
+ * it there can fail or be interrupted.
  *
  *-------------------------------------------------------------------------
  */

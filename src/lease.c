@@ -399,7 +399,8 @@ lease_remember(void)
 }
 
 /*
- * It need not succeed, so it waits for no lock.
+ * It need not succeed, so it waits for no lock on the table.  One on the row can
+ * be held by a prepared transaction alone: of a superuser, who writes to it by hand.
  */
 void
 lease_remember_at_exit(void)

@@ -788,8 +788,8 @@ typedef struct SharedState
 	Clock		clock;
 	StatsReset	stats_reset;
 	LogThrottle log_throttles[LOG_KINDS];
-	LWLock	   *lock;			/* guards who has which slot, errors, and the
-								 * reset */
+	LWLock	   *lock;			/* guards who has which slot, errors, the reset,
+								 * and what says so at its place */
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
 	int			nsegments;		/* entries, one for each tag possible */
