@@ -123,27 +123,27 @@ SELECT count(*) FROM servers;
 ROLLBACK;
 SELECT told(a) FROM world, snowflake_segments_serve(t(21), place, t(started), ROW(1, '{a}', '{NULL}', '{0}', '{1}', '1 min', NULL, 7, place || '/' || 0)::snowflake_segment_request) AS a;
 SELECT count(*) FROM servers;
--- rows of servers that were stopped are removed some time after that, when
+-- rows of servers that were stopped are removed an hour after that, when
 -- there is a new one
 SELECT ask(2, 22);
-SELECT ask(1, 141);
-SELECT ask(3, 142);
+SELECT ask(1, 3681);
+SELECT ask(3, 3682);
 SELECT server FROM servers;
-SELECT ask(1, 142.000001);
-SELECT ask(4, 142.000001);
+SELECT ask(1, 3682.000001);
+SELECT ask(4, 3682.000001);
 SELECT server FROM servers;
 -- nothing is written by what has no news
 BEGIN;
-SELECT ask(4, 142.1);
+SELECT ask(4, 3682.1);
 ROLLBACK;
 BEGIN;
-SELECT count(*) FROM world, snowflake_segments_serve(t(142.1), place, t(started),
+SELECT count(*) FROM world, snowflake_segments_serve(t(3682.1), place, t(started),
     ROW(1, '{a}', '{aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa}', '{20}', '{0}', '1 min', lpad('4', 32, '0')::uuid, 1, place || '/0')::snowflake_segment_request);
 SELECT pg_current_xact_id_if_assigned() IS NULL AS has_written_nothing;
 ROLLBACK;
 -- the most that there can be
 UPDATE snowflake_segment_server SET reports = 9223372036854775807;
-SELECT ask(4, 150);
+SELECT ask(4, 3690);
 
 --
 -- Started again: on its guard
