@@ -292,6 +292,7 @@ CONF
 	$node->stop;
 	start_with($end + 1, "$conf$layout->{next}");
 	$session = session($node);
+	$session->query_safe("SET snowflake.max_wait = '1min'");
 	$error = draw_some($last, $session, 'refused');
 	$session->quit;
 	is($error->{sqlstate}, '55000', 'another layout or epoch: an error');
@@ -314,7 +315,7 @@ CONF
 		is( $node->safe_psql('postgres', "SELECT snowflake_parse($fourth)"),
 			$old, 'old ones read as before');
 		is( $node->safe_psql('postgres',
-				"SELECT snowflake_nextval() >= $above"),
+				"SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() >= $above"),
 			't', 'new ones are larger');
 	}
 	return;

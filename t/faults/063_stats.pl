@@ -25,7 +25,6 @@ max_connections = 100
 max_worker_processes = 20
 max_parallel_workers = 8
 snowflake.max_drift = 200ms
-snowflake.max_wait = 3s
 CONF
 	$version = $node->safe_psql('postgres', 'SHOW server_version_num');
 	return;
