@@ -1351,7 +1351,9 @@ COMMENT ON FUNCTION snowflake_segments_give(timestamptz, snowflake_segment_reque
 --
 -- The whole of a request, whatever the state.  What a server says proves that the
 -- record has lost nothing, when it asks first after the start, and has seen all of its
--- reports, or all but the last, of which it may not know whether that was written.
+-- reports, or all but the last, of which it may not know whether that was written.  But
+-- not where it was over with its numbers when the guard began, as then what it says was
+-- held by the network: what was lost came after that.
 --
 CREATE FUNCTION snowflake_segments_serve(
     at timestamptz, here text, started timestamptz, ask snowflake_segment_request)
@@ -1393,7 +1395,8 @@ BEGIN
         r := @extschema@.snowflake_registry_compare(at, r,
             CASE WHEN ask.reports IS NOT NULL THEN ask.reporter END, ask.hold, NULL::bigint,
             due.told <> '{}' OR coalesce(ask.reports > coalesce(own.reports, -1), false),
-            coalesce(own.started_at <> r.started_at AND own.reports - ask.reports BETWEEN 0 AND 1,
+            coalesce(own.started_at <> r.started_at AND own.reports - ask.reports BETWEEN 0 AND 1
+                     AND own.reported_at + own.hold + own.hold / 20::float8 >= r.guarded_from,
                      false));
     END IF;
 

@@ -221,9 +221,18 @@ SELECT * FROM servers;
 SELECT ask(1, 79, 1);
 UPDATE snowflake_segment_server SET reported_at = t(13.999999) WHERE reporter = lpad('3', 32, '0')::uuid;
 SELECT ask(1, 79, 1);
--- one alone: with its first report
+-- one alone: with its first report, but not where that was held until it was over
+-- with its numbers
 SELECT anew();
 SELECT ask(1, 0, 1);
+BEGIN;
+UPDATE world SET started = 63;
+SELECT ask(1, 63, 1);
+ROLLBACK;
+BEGIN;
+UPDATE world SET started = 63.000001;
+SELECT ask(1, 63.000001, 1);
+ROLLBACK;
 UPDATE world SET started = 1;
 SELECT ask(1, 1, 1);
 -- it had no tags any more

@@ -788,8 +788,9 @@ typedef struct SharedState
 	Clock		clock;
 	StatsReset	stats_reset;
 	LogThrottle log_throttles[LOG_KINDS];
-	LWLock	   *lock;			/* guards who has which slot, errors, the reset,
-								 * and what says so at its place */
+	LWLock	   *lock;			/* guards who has which slot, errors, the
+								 * reset, the notes of parallel workers, and
+								 * what was seen of the registry */
 	int			nslots;
 	int			nbackends;		/* entries, one for each backend possible */
 	int			nsegments;		/* entries, one for each tag possible */
