@@ -182,7 +182,7 @@ sub test_process
 	begin_draws($backfill, $segment);
 
 	my $pid = services_pid($node);
-	kill 'STOP', $pid;
+	stop_asleep($node, $pid);
 	flows('stopped');
 	kill 'CONT', $pid;
 	served('stopped');
@@ -484,7 +484,7 @@ CONF
 	my $number = wait_number($node);
 
 	my $pid = services_pid($node);
-	kill 'STOP', $pid;
+	stop_asleep($node, $pid);
 	flows('leased, stopped');
 	kill 'CONT', $pid;
 	served('leased, stopped');

@@ -37,6 +37,7 @@ our @EXPORT = qw(
   busy_backend
   at_rest
   services_pid
+  stop_asleep
   worker_pid
   hostile_settings
   postmaster_pid
@@ -612,6 +613,23 @@ SQL
 sub worker_pid { return pid_of($_[0], 'snowflake mark writer', $_[1]); }
 
 sub services_pid { return pid_of($_[0], 'snowflake services', $_[1]); }
+
+# Stop a process of the extension while it sleeps.  At work it may hold a lock of
+# the server, such as that of who writes WAL, and then nobody at all gets on.
+sub stop_asleep
+{
+	my ($node, $pid) = @_;
+
+	foreach (1 .. 1000)
+	{
+		kill 'STOP', $pid;
+		return
+		  if (try_sql($node, "SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid") // '') eq 't';
+		kill 'CONT', $pid;
+		usleep(10_000);
+	}
+	die "process $pid is never asleep\n";
+}
 
 # Settings that a database or a role may have, and that statements of ours would
 # mean or do something else with, as pairs; those that this server knows.
