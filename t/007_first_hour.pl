@@ -13,7 +13,7 @@ use SnowflakeTest;
 
 my $node = PostgreSQL::Test::Cluster->new('first_hour');
 $node->init(allows_streaming => 1);
-$node->append_conf('postgresql.conf', "timezone = 'UTC'\nfsync = off\ninclude 'test.conf'\n");
+$node->append_conf('postgresql.conf', "timezone = 'UTC'\nsnowflake.max_wait = '1min'\nfsync = off\ninclude 'test.conf'\n");
 
 my $file = $node->data_dir . '/test.conf';
 my $number = 'to a number from 0 to 31 that no other server has';

@@ -382,6 +382,7 @@ $node->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'snowflake'
 snowflake.node_id = 1
 snowflake.database = 'victim'
+snowflake.max_wait = '1min'
 max_locks_per_transaction = 256
 autovacuum = off
 log_statement = none

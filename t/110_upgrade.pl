@@ -35,6 +35,7 @@ foreach my $script (glob dirname(dirname(abs_path(__FILE__))) . '/install/*--*.s
 $node->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'snowflake'
 snowflake.node_id = 1
+snowflake.max_wait = '1min'
 CONF
 $node->start;
 

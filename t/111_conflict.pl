@@ -136,7 +136,7 @@ foreach my $preload ('', 'snowflake')
 # Our library, and a database that has theirs.
 #
 place($ours, $ours);
-$node->append_conf('postgresql.conf', "snowflake.node_id = 1\n");
+$node->append_conf('postgresql.conf', "snowflake.node_id = 1\nsnowflake.max_wait = '1min'\n");
 my $offset = -s $node->logfile;
 $node->restart;
 like(

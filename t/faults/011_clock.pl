@@ -439,6 +439,7 @@ SQL
 		'and nothing is shown as drawn');
 
 	set_clock($node, $how eq 'fast' ? 0 : 600);
+	ask($session, "SET snowflake.max_wait = '1min'");
 	($id) = draw_one($session);
 	cmp_ok($id, '>', $last, 'the clock set right: IDs go on');
 	$session->quit;
@@ -486,7 +487,7 @@ SQL
 	is_behind($error, 'the next backend: an error');
 
 	set_clock($node, $day + 1);
-	ask($session, "SET snowflake.max_wait = '5s'");
+	ask($session, "SET snowflake.max_wait = '1min'");
 	push @ids, (draw_one($session))[0];
 	is(scalar(grep { /^\d+$/ } @ids), 3, 'forward again: IDs come');
 	is_deeply(\@ids, [ sort { $a <=> $b } @ids ], 'in ascending order');
