@@ -149,7 +149,7 @@ sub test_twice
 	logs($one, qr/LOG:  this server is registered as snowflake node 7\n/, 'and the log');
 	says($one, 'registry', qr/^ok\|This server is node 7, as registered in the registry\.$/m, 'and the doctor');
 	says($one, 'node_id', qr/^ok\|This server is node 7, of 0 to 31\.$/, 'who finds nothing wrong');
-	is($one->{node}->safe_psql('postgres', q(SELECT snowflake_backfill('2021-02-23') > 0)), 't', 'it backfills');
+	is($one->{node}->safe_psql('postgres', q(SET snowflake.max_wait = '1min'; SELECT snowflake_backfill('2021-02-23') > 0)), 't', 'it backfills');
 
 	my $two = new_server($registry, 'two', 7);
 	my $error = stops($two, 'a second', 7, '55000', qr/^Node number 7 of this server$by_another\S+:@{[ port($one) ]} \(node 7, last seen .* UTC\)\. Waited/);
@@ -207,13 +207,20 @@ sub test_twice
 	stops($one, 'leased', 0, '55000', qr/as node number 0 is leased by another server: The holder is \S+:@{[ $three->{node}->port ]} /);
 
 	# Released while it runs: it draws no more before it is registered again, also
-	# when it is started again meanwhile.
-	$registry->safe_psql('postgres', 'SELECT snowflake_release_node(7)');
+	# when it is started again meanwhile.  The 10 s for which nobody gets the number
+	# are made an hour, however slow the machine is.
+	$registry->safe_psql('postgres', <<'SQL');
+BEGIN;
+SELECT snowflake_release_node(7);
+UPDATE snowflake_node_lease SET mark = mark + 3600000000 WHERE node = 7 AND to_timestamp(mark / 1e6) >= now() + interval '10 s';
+COMMIT;
+SQL
 	stops($two, 'released while it runs', 7, '55P03', qr/as node number 7 is not free until/);
 	logs($two, qr/WARNING:  this server no longer issues snowflake IDs as node 7\n/, 'released while it runs: as the log says');
 	set_proxy($two->{proxy}, 'hole');
 	$two->{node}->restart;
 	stops($two, 'released while it runs, restarted', 7, '55P03', qr/^Node number 7 of this server is not registered in the registry\. $away/);
+	$registry->safe_psql('postgres', 'SELECT snowflake_release_node(7, now())');
 	set_proxy($two->{proxy}, 'pass');
 	flows($two, 'released while it runs, later');
 
@@ -226,6 +233,8 @@ sub test_twice
 		$registry->safe_psql('postgres', "UPDATE snowflake_node_lease SET token = '$token' WHERE node = 7");
 		says($two, 'registry', qr/^ok\|This server is node 7, as registered/, "refused $time, and no longer");
 	}
+	poll(sub { $two->{node}->safe_psql('postgres', 'SELECT deadline <> 0 FROM snowflake_home.lease') eq 't' })
+	  or die 'it is not written down';
 	set_proxy($two->{proxy}, 'hole');
 	kill9_postmaster($two->{node}, all => 1);
 	start_node($two->{node});
@@ -329,7 +338,7 @@ SQL
 	my $began = $registry->safe_psql('postgres', q(UPDATE snowflake_registry_place SET place = 'elsewhere' RETURNING now()));
 
 	# once it has closed, for all that follows, however slow the machine is
-	ok(poll(sub { $registry->safe_psql('postgres', q(UPDATE snowflake_registry_place SET closed_until = now() + interval '1 hour' WHERE closed_until > now() RETURNING true)) eq 't' }), 'a closed registry: it closes');
+	ok(poll(sub { $registry->safe_psql('postgres', "UPDATE snowflake_registry_place SET closed_until = now() + interval '1 hour' WHERE closed_until > '$began' RETURNING true") eq 't' }), 'a closed registry: it closes');
 	foreach my $number (0 .. $#servers)
 	{
 		ok(poll(sub { row($registry, "renewed_at > '$began'", $number) eq 't' && row_of($servers[$number], 'registry') =~ /^ok/m; }), 'a closed registry: who is registered goes on');
@@ -343,12 +352,16 @@ SQL
 	stops($late, 'a closed registry, never registered', 21, '55P03', qr/the registry gives out no node numbers until/);
 	my $locker = session($registry, 'postgres');
 
-	# its request has come, so that only the answer is held
-	$locker->query_safe('BEGIN; LOCK snowflake_registry_place');
-	$registry->poll_query_until('postgres', sprintf q(SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name LIKE 'snowflake lease %%:%d %%' AND wait_event_type = 'Lock'), port($late))
-	  or die 'it asks no more';
-	set_proxy($late->{proxy}, 'hold answers');
-	$locker->query_safe('SELECT snowflake_open_registry(); COMMIT');
+	# its request has come, and was not given up yet, so that only the answer is held
+	my $asks = sprintf q(FROM pg_stat_activity WHERE application_name LIKE 'snowflake lease %%:%d %%' AND wait_event_type = 'Lock'), port($late);
+	poll(
+		sub {
+			set_proxy($late->{proxy}, 'pass');
+			$locker->query_safe('BEGIN; LOCK snowflake_registry_place');
+			$registry->poll_query_until('postgres', "SELECT count(*) > 0 $asks") or die 'it asks no more';
+			set_proxy($late->{proxy}, 'hold answers');
+			return $locker->query_safe("SELECT count(snowflake_open_registry()) FROM (SELECT $asks LIMIT 1) AS asks; COMMIT") eq '1';
+		}) or die 'it gives up each time';
 	$locker->quit;
 	ok(poll(sub { row($registry, 'state', 21) eq 'registered' }), 'an answer is lost: the registry has registered it');
 	is((take($late))[0], 0, 'an answer is lost: it draws nothing');
