@@ -141,6 +141,11 @@ sub lease_end
 	return $server->{node}->safe_psql('postgres', 'SELECT extract(epoch FROM lease_end) FROM pg_stat_snowflake');
 }
 
+sub node_waits
+{
+	return join ' ', map { $_->{node}->safe_psql('postgres', 'SELECT node_waits FROM pg_stat_snowflake') } @_;
+}
+
 sub claimed_at
 {
 	my ($registry, $number) = @_;
@@ -284,11 +289,11 @@ SQL
 	is(number($two), 1, 'all with the same number');
 
 	# A clock that goes past the mark while the lease goes on.
-	my $late = new_server($registry, 'late', clock => 0, conf => "snowflake.lease_ttl = '60s'\n");
+	my $late = new_server($registry, 'late', clock => 0, conf => "snowflake.lease_ttl = '10min'\n");
 	$number = number($late);
 	set_proxy($late->{proxy}, 'hole');
 	flows($late, 'before the mark');
-	set_clock($late->{node}, 120);
+	set_clock($late->{node}, 1200);
 	stops($late, '55P03', 'past the mark', qr/^This server is node $number until /,
 		'cannot generate a snowflake ID: the clock is past the end of the lease of the node number');
 	set_clock($late->{node}, 0);
@@ -323,7 +328,8 @@ sub test_away
 
 	foreach my $i (0 .. $#ways)
 	{
-		my $server = new_server($registry, "away$i", $i == $#ways ? (clock => 0) : ());
+		# long enough for the mark to be renewed after the cut on a busy machine
+		my $server = new_server($registry, "away$i", conf => "snowflake.lease_ttl = '30s'\n", $i == $#ways ? (clock => 0) : ());
 
 		is(number($server), $i, "server $i");
 		@{$server}{qw(what why mode)} = @{ $ways[$i] };
@@ -418,9 +424,10 @@ sub test_away
 	$set_ttl->(q(SET snowflake.lease_ttl = '2min'), sub { $_[0] > 90 });
 	foreach my $server (@servers)
 	{
-		$server->{patient} = draw_on($server, max_wait => '3s');
+		$server->{patient} = draw_on($server, max_wait => '1min');
 		wait_drawn($server->{patient}, 100);
 	}
+	my $waits = node_waits(@servers);
 	$registry->restart;
 	wait_drawn($_->{patient}, 100) foreach @servers;
 	my %end = map { $_->{name} => lease_end($_) } @servers;
@@ -429,7 +436,8 @@ sub test_away
 		poll(sub { lease_end($server) > $end{ $server->{name} } + 1 }) or die "no renewal";
 	}
 	is(join(' ', map { keys %{ stop_draw($_->{patient})->{errors} } } @servers), '', 'the registry is restarted: nobody notices');
-	$set_ttl->('RESET snowflake.lease_ttl', sub { $_[0] < 11 });
+	is(node_waits(@servers), $waits, 'the registry is restarted: nobody waits for a number');
+	$set_ttl->('RESET snowflake.lease_ttl', sub { $_[0] < 31 });
 
 	# Stopped in the middle of what it does, for longer than the lease, then
 	# killed, and started again.
@@ -482,7 +490,7 @@ sub test_restart
 			start_node($_[0]);
 		});
 	my @servers;
-	my $seconds = 60;
+	my $seconds = 120;
 
 	foreach my $way (sort keys %ways)    # the reboot last
 	{
@@ -554,7 +562,7 @@ sub test_restart
 	$narrow->{node}->stop;
 	$narrow->{node}->append_conf('postgresql.conf', "snowflake.layout = 'time:41 node:2 worker:2 sequence:6'\n");
 	$narrow->{node}->start;
-	$narrow->{node}->safe_psql('postgres', 'SET snowflake.max_wait = 10000; SELECT snowflake_accept_layout()');
+	$narrow->{node}->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_accept_layout()");
 	stops($narrow, '55P03', 'fewer node bits', qr/^The registry has not answered the background worker yet\.|^The registry could not be asked: /);
 
 	$_->{node}->stop foreach @servers;
@@ -673,6 +681,7 @@ sub test_taken
 	my %two = (conf => <<'CONF');
 snowflake.layout = 'time:41 node:1 worker:2 sequence:6'
 snowflake.max_clock_skew = -1
+snowflake.lease_ttl = 30s
 max_connections = 20
 CONF
 	my $one = new_server($registry, 'first', %two, clock => 0);
@@ -763,8 +772,8 @@ sub test_forgotten
 		});
 	my $conninfo = proxy_conninfo($copy->{proxy}, dbname => 'anew');
 	$copy->{node}->append_conf('postgresql.conf', "snowflake.registry = '$conninfo'\n");
-	# it may take some seconds to start
-	set_clock($copy->{node}, $times[0] - 60 - time());
+	# it may take a minute to start
+	set_clock($copy->{node}, $times[0] - 600 - time());
 	start_node($copy->{node});
 	is(number($copy), 0, 'a copy of it, before the times of the first, has the number');
 	stops($copy, '55P03', 'the registry knows of no floor', qr/ms ahead/,
@@ -785,7 +794,7 @@ sub test_forgotten
 sub test_set_back
 {
 	my $registry = new_registry('registry_set_back', '', allows_streaming => 1);
-	my %conf = (conf => "snowflake.lease_ttl = '2min'\n");
+	my %conf = (conf => "snowflake.lease_ttl = '10min'\n");
 	my $told = new_server($registry, 'told', %conf);
 
 	is(number($told), 0, 'a number of before the backup');
@@ -797,7 +806,7 @@ sub test_set_back
 	poll(sub { return $registry->safe_psql('postgres', $renewals) >= $before + 2 })
 	  or die "the first server does not renew\n";
 
-	# that server is cut off, but has its number for two minutes
+	# that server is cut off, but has its number for ten minutes
 	set_proxy($lost->{proxy}, 'refuse');
 	draw_on($lost);
 	$registry->stop('immediate');
@@ -882,9 +891,10 @@ sub test_clocks
 	make_registry($registry, $_) foreach qw(warn stop steady units);
 
 	# where the lease lasts longer than the clock goes forward
-	my $warn = new_server($registry, 'warn', dbname => 'warn', clock => 0, conf => "snowflake.lease_ttl = '30s'\n");
+	my $warn = new_server($registry, 'warn', dbname => 'warn', clock => 0, conf => "snowflake.lease_ttl = '2min'\n");
 	my $stop = new_server($registry, 'stop', dbname => 'stop', clock => 0, conf => "snowflake.clock_skew_action = stop\n");
-	foreach ($warn, $stop) { number($_); draw_on($_, max_wait => '3s'); wait_drawn($_->{draws}[0], 1000); }
+	foreach ($warn, $stop) { number($_); draw_on($_, max_wait => '1min'); wait_drawn($_->{draws}[0], 1000); }
+	my $waits = node_waits($warn);
 	my $off_since = time();
 	set_clock($_->{node}, 8) foreach $warn, $stop;
 	ok(wait_log($warn, qr/WARNING:  the server's clock differs too much from others\n.*DETAIL:  The clock of this server is \d+ ms ahead of the clock of the registry; $skew/),
@@ -897,6 +907,7 @@ sub test_clocks
 	ok(wait_log($stop, qr/WARNING:  this server no longer issues snowflake IDs as node 0\n/), 'and in the log');
 	ok(poll(sub { lease_end($warn) > $end + 7 }), 'a warning: the lease is renewed');
 	is(sqlstates($warn->{draws}[0]), '', 'a warning: IDs go on');
+	is(node_waits($warn), $waits, 'a warning: nobody waits for a number');
 	my $warnings = () = slurp_file($warn->{node}->logfile) =~ /differs too much from others/g;
 	cmp_ok($warnings, '<=', 1 + int((time() - $off_since) / 60), 'a warning: once a minute');
 	set_clock($_->{node}, 0) foreach $warn, $stop;
@@ -1136,7 +1147,7 @@ sub test_failover
 	my $where = LeaseTest::conninfo(
 		host => join(',', $proxy->{host}, $registry->host, $standby->host),
 		port => join(',', $proxy->{port}, $registry->port, $standby->port));
-	my $seconds = 40;
+	my $seconds = 90;
 	my $make = sub {
 		my $server = server($_[0], leasing_node($_[0], $_[1] // $where, "snowflake.lease_ttl = ${seconds}s\n"));
 		return $server;
@@ -1149,24 +1160,26 @@ sub test_failover
 	foreach (@servers)
 	{
 		number($_);
-		draw_on($_, max_wait => '3s');
+		draw_on($_, max_wait => '1min');
 		wait_drawn($_->{draws}[0], 100);
 	}
 	is(join(' ', sort map { keys %{ $_->{numbers} } } @servers), '0 1', 'a first host that never answers, and then the registry');
 	$registry->wait_for_catchup($standby, 'replay');
 	kill9_postmaster($registry, all => 1);
+	my $waits = node_waits(@servers);
 	my @ends = map { lease_end($_) } @servers;
 	$standby->promote;
-	ok(poll(sub { lease_end($servers[$_]) > $ends[$_] + 1 }), "the standby is promoted: server $_ has renewed its lease there") foreach 0, 1;
 
 	# What it may have lost was given to others.
 	alter_system($new->{node}, "SET snowflake.registry = '$where'");
 	my $error = stops($new, '55P03', 'a new server', qr/^The registry gives no node number, as the registry gives out no node numbers until \S+ \S+ UTC: It was promoted or restored, /);
 	like($error->{hint}, qr/^Wait until then\./, 'a new server has to wait');
+	ok(poll(sub { lease_end($servers[$_]) > $ends[$_] + 1 }), "the standby is promoted: server $_ has renewed its lease there") foreach 0, 1;
 	is(number($new), 2, 'until that is certain');
 	wait_drawn(draw_on($new), 1000);
 	wait_drawn($_->{draws}[0], 1000) foreach @servers;
 	is(sqlstates($_->{draws}[0]), '', "$_->{name}: the failover was not noticed") foreach @servers;
+	is(node_waits(@servers), $waits, 'nobody waited for a number');
 	is_deeply(
 		holders($standby),
 		{ map { (keys %{ $_->{numbers} })[0] => $_->{node}->port } @servers, $new },
