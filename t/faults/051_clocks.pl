@@ -116,11 +116,13 @@ CONF
 	# Steps while sessions draw
 	#
 	my $draw = start_draw($node, sessions => 6, delay => 1,
-		max_wait => $system ? undef : '3s');
+		max_wait => $system ? undef : '1min');
 	my $session = session($node);
 	$goes_on->($draw, "$clock: at the start");
+	my $waits = view($node, 'clock_waits');
 
-	foreach my $step (1, 60, $hour, 24 * $hour)
+	# (10 min less a tenth is also left where a look takes some seconds)
+	foreach my $step (1, 600, $hour, 24 * $hour)
 	{
 		my $name = "$clock, $step s back";
 
@@ -132,13 +134,14 @@ CONF
 		{
 			$goes_on->($draw, $name);
 		}
-		elsif ($step >= 60)
+		elsif ($step >= 600)
 		{
 			# this session has drawn, so it is behind
 			my ($id, $error) = draw_one($session);
 			is("$id$error->{sqlstate}", '55P03', "$name: an error");
 			is(view($node, "drift BETWEEN '$step s'::interval * 0.9 AND '$step s'"), 't',
 				"$name: IDs are ahead of the clock");
+			wait_statements($node, $draw);
 		}
 		set_clock($node, $base);
 		$goes_on->($draw, "$name, and back") if $step != 1;
@@ -157,6 +160,7 @@ CONF
 	$goes_on->($draw, "$clock, small steps back");
 	is(sqlstates($draw), $system ? '55P03' : '',
 		$system ? "$clock: errors while the clock was behind" : "$clock: no errors at all");
+	is(view($node, 'clock_waits'), $waits, "$clock: nobody waits for the clock") if !$system;
 	$ledger->add($draw);
 	$session->quit;
 
