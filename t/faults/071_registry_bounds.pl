@@ -126,8 +126,8 @@ cmp_ok($registry->safe_psql('postgres', $max_id), '<=', $before + 30, 'unlocked:
 # standby.  The next connection ends it.
 $registry->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'missing'");
 reload_node($registry);
-ok(poll(sub { sessions($lease, "wait_event = 'SyncRep'") >= 1 }), 'a missing standby: renewals wait');
-my $waits = $registry->safe_psql('template1', "SELECT pid FROM pg_stat_activity WHERE application_name LIKE '$lease' AND wait_event = 'SyncRep'");
+my $waits;
+ok(poll(sub { $waits = $registry->safe_psql('template1', "SELECT pid FROM pg_stat_activity WHERE application_name LIKE '$lease' AND wait_event = 'SyncRep' LIMIT 1") }), 'a missing standby: renewals wait');
 ok( poll(
 		sub {
 			my $of_lease = sessions($lease);
@@ -173,6 +173,7 @@ $_->stop foreach $claimer, $taker;
 # What somebody has to mend.  The registry's log has no errors of it, and fewer
 # and fewer connections.
 $from = -s $registry->logfile;
+my $began = time;
 my $poor = leasing_node('poor', registry_conninfo($registry, dbname => 'template1'), "snowflake.lease_ttl = '40s'\n");
 says($poor, 'no extension', '55000',
 	qr/^The registry could not be asked: there is no extension "snowflake_registry" in database "template1" of host ".*"\. Waited/,
@@ -199,7 +200,8 @@ ok( poll(
 cmp_ok(scalar(@attempts), '<=', 8, 'no extension: soon');
 is(count_of(qr/ERROR:|FATAL:/, join "\n", grep { /snowflake lease \S+:@{[ $poor->port ]} / } split /\n/, log_of($registry, $from)), 0,
 	'no extension: no errors in the registry');
-is(count_of(qr/WARNING:  could not lease/, log_of($poor)), 1, 'no extension: one line in the log of the server');
+my $lines = count_of(qr/WARNING:  could not lease/, log_of($poor));
+ok($lines >= 1 && $lines <= 1 + int((time - $began) / 60), 'no extension: one line a minute in the log of the server') or diag($lines);
 
 # The setting is changed: it tries at once.
 $registry->safe_psql('postgres', 'CREATE DATABASE changed');
