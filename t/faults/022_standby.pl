@@ -502,7 +502,7 @@ sub test_lagging
 		qr/or call snowflake_advance\(\) with the largest ID that clients have seen\. This server was promoted and is not confirmed\. .* repeat IDs that were lost/,
 		"$name: the HINT");
 	my ($largest) = sort { $b <=> $a } map { received($_) } $before, $after, $rows;
-	$told->safe_psql('postgres', "SET client_min_messages = error; SELECT snowflake_advance($largest)");
+	$told->safe_psql('postgres', "SET client_min_messages = error; SET snowflake.max_wait = '1min'; SELECT snowflake_advance($largest)");
 	set_clock($told, $moment - time());
 	flows_ahead_of_clock($told, $told_session, $ledger{told}, $name);
 	$told_session->quit;

@@ -351,7 +351,7 @@ SKIP:
 
 	$node->safe_psql('postgres', 'CREATE PUBLICATION everything FOR ALL TABLES');
 	wait_number($node);
-	push @{ $ids{leased} }, split /\n/, $node->safe_psql('postgres', 'SELECT snowflake_nextval() FROM generate_series(1, 1000)');
+	push @{ $ids{leased} }, split /\n/, $node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() FROM generate_series(1, 1000)");
 	foreach my $mode ('fast', 'immediate')
 	{
 		$node->stop($mode);
@@ -359,7 +359,7 @@ SKIP:
 		$faults++;
 		wait_number($node);
 		push @{ $ids{leased} }, split /\n/,
-		  $node->safe_psql('postgres', "SET snowflake.max_wait = '30s'; SELECT snowflake_nextval() FROM generate_series(1, 1000)");
+		  $node->safe_psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval() FROM generate_series(1, 1000)");
 	}
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM snowflake_home.lease'), '1', 'published: the lease is remembered');
 	unlike(slurp_file($node->logfile), qr/replica identity/, 'and nothing fails for want of a key');
