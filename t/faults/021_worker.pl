@@ -140,7 +140,7 @@ sub test_terminated
 	alter_system(q(SET snowflake.reserve_window = '5s'));
 	my $reserved = "SELECT to_timestamp(last_value / 1e6) - clock_timestamp() > '3s' FROM snowflake_home.mark";
 	$node->poll_query_until('postgres', $reserved);
-	my $quiet = start_draw($node, sessions => 2, delay => 2, max_wait => '3s');
+	my $quiet = start_draw($node, sessions => 2, delay => 2, max_wait => '1min');
 	wait_drawn($quiet, 20);
 
 	foreach (1 .. 4)
@@ -184,7 +184,7 @@ sub test_closed
 	signal_as(postmaster_pid($node), POSIX::SIGTERM, $worker);
 	wait_for(sub {
 		$error = session_error($session, 'SELECT snowflake_nextval()');
-		return $error->{sqlstate} ne '';
+		return $error->{detail} =~ /shutting down/;
 	});
 	is($error->{sqlstate}, '55P03', 'closed: a session that stays gets no ID');
 	like($error->{detail}, qr/^The server is shutting down\. Waited for /, 'closed: says why');
@@ -441,7 +441,7 @@ sub test_home
 	$node->safe_psql('home of marks', 'DELETE FROM snowflake_home.recorded');
 	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'snowflake'");
 	$node->restart;
-	($error) = call("SET snowflake.max_wait = '3s'; SELECT snowflake_advance($above)");
+	wait_for(sub { ($error) = call("SET snowflake.max_wait = '3s'; SELECT snowflake_advance($above)"); return $error->{detail} =~ /not recorded/; });
 	like($error->{detail}, qr/there is a durable mark in database "home of marks", but layout and epoch are not recorded with it/, 'no record: refused');
 	like($error->{hint}, qr/call snowflake_accept_layout\(\)/, 'and the way out');
 	my (undef, undef, $said) = $node->psql('postgres', "SET snowflake.max_wait = '1min'; SELECT snowflake_accept_layout()");
