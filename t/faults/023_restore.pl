@@ -227,7 +227,7 @@ sub test_backup
 		[
 			'pg_basebackup', '-d', $origin->connstr('postgres'),
 			'-D', $origin->backup_dir . '/base',
-			'--checkpoint', 'fast', '--no-sync', '--max-rate', '10M'
+			'--checkpoint', 'fast', '--no-sync', '--max-rate', '1M'
 		],
 		'>', \my $output, '2>&1',
 		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
