@@ -44,7 +44,7 @@ our @EXPORT = qw(
 );
 
 my $home = $ENV{SNOWFLAKE_PATRONI} // '';
-my $ttl = 20;    # seconds, the least that Patroni takes
+my $ttl = 20;    # seconds, the least that Patroni takes, which has to be loop_wait + 2 * retry_timeout at least
 my $client;
 my @clusters;
 
@@ -116,7 +116,7 @@ sub new_cluster
 			etcd3 => { host => $clients =~ s/^.*\/\///r },
 			bootstrap => {
 				dcs => {
-					ttl => $ttl, loop_wait => 1, retry_timeout => 3, master_start_timeout => 0, primary_start_timeout => 0, maximum_lag_on_failover => 1 << 40, %{ $opts{dcs} // {} },
+					ttl => $ttl, loop_wait => 1, retry_timeout => 9, master_start_timeout => 0, primary_start_timeout => 0, maximum_lag_on_failover => 1 << 40, %{ $opts{dcs} // {} },
 					postgresql => {
 						use_pg_rewind => JSON::PP::true,
 						parameters => { max_connections => 60, wal_log_hints => 'on', %library, %{ $opts{settings} // {} } } } },
@@ -348,7 +348,14 @@ sub connstr { return "host=$_[0]{members}{$_[1]}{host} port=$_[0]{port} dbname=p
 sub sql
 {
 	my ($cluster, $member, $sql) = @_;
-	my ($status, $out, $error) = client()->psql('postgres', $sql, connstr => connstr($cluster, $member));
+	my ($status, $out, $error);
+
+	# once more where the server has not answered within the 2 seconds: not for long, as it may hang
+	for (my $end = time + 60;;)
+	{
+		($status, $out, $error) = client()->psql('postgres', $sql, connstr => connstr($cluster, $member));
+		last if $status == 0 || $error !~ /timeout expired/ || time > $end;
+	}
 
 	die "$member: $sql: $error" if $status != 0;
 	return $out;
