@@ -32,8 +32,15 @@ my %faults = (
 	switchover => sub {
 		my ($cluster, $leader) = @_;
 
-		switch_to($cluster, 'switchover', $leader, leader => $leader);
-		return leader($cluster, $leader);
+		# once more where members have not answered Patroni in time
+		my $new;
+		wait_for(
+			sub {
+				eval { switch_to($cluster, 'switchover', $leader, leader => $leader); 1 } or note $@;
+				($new) = grep { $_ ne $leader && asks($cluster, $_, 'primary') == 200 } members($cluster);
+				return defined $new;
+			});
+		return $new // leader($cluster, $leader);
 	},
 	'kill -9 of the server' => sub {
 		return kill_leader(@_[ 0, 1 ]);
