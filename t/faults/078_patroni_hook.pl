@@ -183,8 +183,17 @@ sub after_promotion
 
 sub on_role_change
 {
-	my $after = `$hook --dbname $at --registry $registry on_role_change primary c 2>&1`;
+	my $note = -e note_file() ? slurp_file(note_file()) : undef;
+	my $after;
 
+	# once more, as in pre_promote()
+	wait_for(
+		sub {
+			unlink note_file();
+			append_to_file(note_file(), $note) if defined $note;
+			$after = `$hook --dbname $at --registry $registry on_role_change primary c 2>&1`;
+			return $after !~ /timed out|timeout expired/;
+		});
 	note $after;
 	return $after;
 }
