@@ -228,6 +228,7 @@ CONF
 		drawing => [],
 		high => [],       # by tag, the highest number of all starts before
 		crashes => [],    # when what it held was lost
+		silent => [],     # in this round, since when it had no answer
 		unknown => 0,     # numbers whose statement may have drawn them
 		missing => 0      # numbers that only this explains
 	};
@@ -393,14 +394,23 @@ sub crashes
 	return;
 }
 
-# It had no answer since then, and will have one soon: perhaps for so long that it
-# forgets what it had, if the registry was started again or has failed over.
+# It had no answer since then: see answered().
 sub silent
 {
 	my ($server, $since) = @_;
 
-	push @{ $server->{crashes} }, $since
-	  if $busy{registry} && time() - $since > $ttl - 3;
+	push @{ $server->{silent} }, $since;
+	return;
+}
+
+# It has one now: perhaps after so long that it has forgotten what it had, if the
+# registry was started again or has failed over.
+sub answered
+{
+	my ($server) = @_;
+
+	push @{ $server->{crashes} },
+	  grep { $busy{registry} && time() - $_ > $ttl - 3 } splice @{ $server->{silent} };
 	return;
 }
 
@@ -688,6 +698,7 @@ SQL
 			usleep(200_000);
 			return fetches() >= $least && (registry_answers($requests))[0][0] == @servers;
 		}) or die "no segments are fetched\n";
+	answered($_) foreach @servers;
 	wait_flow($_) foreach @servers;
 
 	is(join('; ', @problems), '', "round $round: " . join ', ', @names);
@@ -935,9 +946,15 @@ wait_flow($_) foreach @servers;
 #
 run_round($_, @{ $plan[ $_ - 1 ] }) foreach 1 .. $rounds;
 
-my $more = $wanted - $numbers - 500_000;
-wait_for(sub { usleep(100_000); return $more <= sum0 map { drawn_by($_) } @servers })
-  or die "the numbers are not drawn\n";
+# as long as it takes, if some come all the time
+my ($more, $drawn) = ($wanted - $numbers - 500_000, 0);
+while ($drawn < $more)
+{
+	my $before = $drawn;
+
+	wait_for(sub { usleep(100_000); return $before < ($drawn = sum0 map { drawn_by($_) } @servers) })
+	  or die "the numbers are not drawn\n";
+}
 
 #
 # The end: a clean restart loses what a server has, and nothing else
