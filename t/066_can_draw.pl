@@ -10,6 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
+use FaultTest;
 use SnowflakeTest;
 
 my $node = snowflake_node('can', "autovacuum = off\nsnowflake.max_wait = '2s'\ninclude_if_exists 'test.conf'\n", clock => 0, allows_streaming => 1);
@@ -69,7 +70,7 @@ can_draw($node, 't', qr/^$/, 'the lock is gone');
 
 # The process that writes it is stopped.
 my ($writer) = $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake mark writer'));
-kill 'STOP', $writer;
+stop_asleep($node, $writer);
 $node->poll_query_until('postgres', $runs_out) or die 'what is reserved does not run out';
 $node->psql('postgres', 'SELECT snowflake_nextval()');
 can_draw($node, 'f', qr/has not reacted for \d+ s/, 'the process that writes the mark is stopped');

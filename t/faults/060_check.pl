@@ -71,7 +71,7 @@ is(check($node, 'layout'), "ok|Nothing is recorded: the first ID records $layout
 says($node, 'mark', qr/^ok\|Nothing is reserved\. The durable mark is in database "postgres", or will be/,
 	'and there is no mark');
 my $services_pid = services_pid($node);
-kill 'STOP', $services_pid;
+stop_asleep($node, $services_pid);
 $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
 is(check($node, 'layout'), 'ok|The server is about to record for other databases where the durable mark is.', 'at once after it');
 # only what lasts is worth a warning
@@ -224,7 +224,7 @@ foreach my $stopped (
 	my $hangs = qr/The background worker "$name", PID $stopped_pid, has not reacted for \d+ s\./;
 	my $error;
 
-	kill 'STOP', $stopped_pid;
+	stop_asleep($node, $stopped_pid);
 	wait_for(sub {
 		my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY verbose\nSET snowflake.max_wait = '100ms'; $sql");
 		$error = psql_error($stderr);

@@ -262,7 +262,7 @@ SQL
 	$from = log_size();
 	$node->safe_psql('postgres', 'SELECT pg_stat_snowflake_reset()');
 	my $worker = stat_of('mark_writer_pid');
-	kill 'STOP', $worker;
+	stop_asleep($node, $worker);
 	$psql = start_sql($node, "SET snowflake.max_wait = '1min'; SELECT snowflake_nextval(), pg_sleep(0.1) FROM generate_series(1, 60)");
 	waits_for('SnowflakeMark', 'no mark');
 	ok(wait_for(sub { log_lines($from, qr/still waits/) }), 'no mark for a while: the log says so');

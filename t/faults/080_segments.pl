@@ -379,7 +379,7 @@ $tests{waits} = sub {
 	my $stopped = time();
 	# what is said within 2 s, and what may be said later
 	my $refused = sub { return time() - $stopped < 2 ? qr/^\Q$_[0]\E\. / : qr/^(?:\Q$_[0]\E|$hangs)\. /; };
-	kill 'STOP', $worker;
+	stop_asleep($node, $worker);
 	foreach my $command ("create('away')", "alter('other', step => 99)", "drop('other')")
 	{
 		$error = session_error($session, "SET snowflake.max_wait = '200ms'; SELECT snowflake_segment_$command");
@@ -805,7 +805,7 @@ $tests{apart} = sub {
 			$node->poll_query_until('postgres', "SELECT CASE WHEN next_first IS NULL THEN snowflake_segment_nextval(tag) < 0 ELSE true END FROM pg_stat_snowflake_segments WHERE tag = '$_'")
 			  or die "no second segment of $_";
 		}
-		kill 'STOP', $worker;
+		stop_asleep($node, $worker);
 		$node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_snowflake_segments, snowflake_segment_nextval(tag, (unused + next_last - next_first + 1)::int) WHERE tag = '$_'")
 		  foreach @_;
 		return;
