@@ -55,6 +55,8 @@ sub mark
 # Below what is reserved
 #
 my $id = sql('SELECT snowflake_nextval()');
+# in other databases they see where the mark is: another commit
+await_pointer($node);
 my $before = next_xid();
 sql('SET ROLE nobody; DO $$ BEGIN FOR i IN 1 .. 300 LOOP ' . insert(q(clock_timestamp() - interval '10 ms')) . '; END LOOP; END $$');
 is(next_xid(), $before, 'many rows of any role: no commit of the worker');

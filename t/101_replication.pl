@@ -307,6 +307,7 @@ SQL
 	$new->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'snowflake'
 snowflake.node_id = 1
+snowflake.max_wait = '1min'
 snowflake.layout = 'time:41 node:5 worker:5 sequence:4'
 fsync = off
 CONF

@@ -243,6 +243,7 @@ CONF
 			$node->stop($how);
 			start_with($end + $seconds, $conf);
 			$session = session($node);
+			$session->query_safe("SET snowflake.max_wait = '1min'");
 			$error = draw_some($ledger, $session, "$how, $seconds s");
 			is_ended($error, $layout, $end + $seconds,
 				"restarted ($how) $seconds s after the end: an error")
