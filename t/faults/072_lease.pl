@@ -869,7 +869,7 @@ sub test_skew
 	}
 
 	# Each within what is allowed, but not from each other.
-	my @peers = map { new_server($registry, "peer$_", dbname => 'peers', clock => -4) } 1, 2;
+	my @peers = map { new_server($registry, "peer$_", dbname => 'peers', clock => -4, conf => "snowflake.lease_ttl = '10min'\n") } 1, 2;
 	foreach (@peers) { number($_); flows($_, $_->{name}); }
 	my $third = new_server($registry, 'peer3', dbname => 'peers', clock => 4);
 	stops($third, '55000', 'off from its peers', qr/^The clock of this server is (?:80|79)\d\d ms ahead of the median of 2 other servers; $skew/);

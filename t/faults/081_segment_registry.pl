@@ -960,6 +960,10 @@ sub test_set_back
 	# Started again, with nothing lost: open as soon as all have reported.
 	poll(sub { return $registry->safe_psql('postgres', $state) eq 'f|f' }) or die "it does not open\n";
 	my $last = max(all_numbers('t', $told));
+	# and keep what they have for as long as that may take
+	$told->{node}->safe_psql('postgres', q(ALTER SYSTEM SET snowflake.lease_ttl = '10min'));
+	reload_node($told->{node});
+	ok(poll(sub { $registry->safe_psql('postgres', $reports =~ s/reports/hold >= '10min'/r) eq 't' }), 'started again: it has numbers for 10 minutes');
 	$registry->stop;
 	$registry->start;
 	ok( poll(sub {

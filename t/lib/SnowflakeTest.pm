@@ -327,9 +327,9 @@ sub session
 		extra_params => [ '-v', 'VERBOSITY=verbose' ],
 		timeout => 2 * $PostgreSQL::Test::Utils::timeout_default);
 
-	# that of each query; and from the last one to the end
+	# for each query, and for the end, however long it was idle before
 	$session->set_query_timer_restart;
-	return $session;
+	return bless $session, 'SnowflakeTest::Session';
 }
 
 # Run a statement there that fails, and go on.  Returns as psql_error().
@@ -341,6 +341,18 @@ sub session_error
 	my $error = psql_error($session->{stderr});
 	$session->{stderr} = '';
 	return $error;
+}
+
+package SnowflakeTest::Session;
+
+our @ISA = ('PostgreSQL::Test::BackgroundPsql');
+
+sub quit
+{
+	my ($self) = @_;
+
+	$self->{timeout}->start;
+	return $self->SUPER::quit;
 }
 
 1;
