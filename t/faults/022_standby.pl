@@ -444,6 +444,7 @@ sub test_lagging
 		  or die 'the mark is not raised';
 		push @marks, $primary->safe_psql('postgres', $mark);
 	}
+	wait_drawn($after, 1001);
 	stop_draw($_) foreach $after, $rows;
 	$primary->wait_for_catchup($paused, 'flush');
 	cmp_ok($paused->safe_psql('postgres', $mark),
