@@ -754,7 +754,7 @@ SQL
 
 	# and down, with nothing left
 	$registry->stop;
-	take($slow, 'small', how_many(held($slow, 'small')));
+	try_take($slow, 'small', how_many(held($slow, 'small')));
 	stops($slow, 'small', 'the registry is down', qr/^$away/);
 	$registry->start;
 	flows($slow, 'small', 'the registry is up');
@@ -855,7 +855,7 @@ sub test_promoted
 	set_proxy($a->{new}, 'refuse');
 	set_proxy($c->{new}, 'refuse');
 	my ($said);
-	take($a, 'all', how_many(held($a, 'all')));
+	try_take($a, 'all', how_many(held($a, 'all')));
 	stops($a, 'all', 'the old primary', qr{^$away.*it is at \d+/00000001/\S+, and was at \d+/00000002/});
 	poll(sub { ($said, $error) = try_command($a, q|create('old')|); return $said =~ /^:|^08006/ || $error->{detail} =~ /it is at/ });
 	isnt($said, ': ', 'the old primary: no command is done there');
