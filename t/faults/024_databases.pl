@@ -479,8 +479,9 @@ CONF
 				# the worker may be at it once more
 				wait_for(sub {
 					my (undef, $stdout, $stderr) = $node->psql($dbname, ($dbname eq 'ascii' ? '' : 'SET client_encoding = UTF8; ') . $sql);
-					$said = "$stdout$stderr" =~ /"((?:gr|\?)[^" ]*e)"/ ? $1 : "$stdout$stderr";
-					return defined $1;
+					my ($word_said) = "$stdout$stderr" =~ /"((?:gr|\?)[^" ]*e)"/;
+					$said = $word_said // "$stdout$stderr";
+					return defined $word_said;
 				});
 				$said;
 			} ('SELECT snowflake_nextval()', q(SELECT detail FROM snowflake_check() WHERE name = 'mark'), 'SELECT last_error FROM pg_stat_snowflake')[ 0 .. 1 + $views ];
