@@ -29,6 +29,7 @@ snowflake.sequence_start = zero
 snowflake.reserve_window = 400ms
 snowflake.max_wait = 300ms
 snowflake.max_drift = 100ms
+wal_keep_size = 1GB
 max_connections = 50
 shared_buffers = 16MB
 autovacuum = off
