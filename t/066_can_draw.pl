@@ -20,8 +20,11 @@ sub can_draw
 {
 	my ($server, $can, $reason, $name) = @_;
 
-	$server->poll_query_until('postgres', 'SELECT can_draw FROM snowflake_can_draw()', $can);
-	my ($said, $why) = split /\|/, $server->safe_psql('postgres', 'SELECT * FROM snowflake_can_draw()'), 2;
+	my ($said, $why);
+	wait_for(sub {
+		($said, $why) = split /\|/, $server->safe_psql('postgres', 'SELECT * FROM snowflake_can_draw()'), 2;
+		return $said eq $can && $why =~ $reason;
+	});
 	my ($status, $id, $error) = $server->psql('postgres', ($can eq 't' ? q(SET snowflake.max_wait = '1min'; ) : '') . 'SELECT snowflake_nextval()');
 
 	is($said, $can, "$name: what it says");
