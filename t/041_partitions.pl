@@ -160,9 +160,10 @@ $mine->query_safe('COMMIT');
 my @said = map { [ finish_sql($_) ] } @slow;
 is(join('|', map { $_->[0] } @said), '3|3|0 1 0 3|3', 'all of them are done');
 my @notices = map { my @found = $_->[1] =~ /^psql:\S+ NOTICE:  00000: (.*)$/mg; join ', ', @found } @said;
-like($notices[0], qr/^created 1 of 3 partitions$/, 'creating says how far it is');
-like($notices[1], qr/^dropped 1 of 3 partitions$/, 'so does dropping');
-like($notices[2], qr/^counted the rows of 1 of 4 partitions$/, 'and counting');
+# once more where what is left takes as long
+like($notices[0], qr/^created 1 of 3 partitions(?:, created 2 of 3 partitions)?$/, 'creating says how far it is');
+like($notices[1], qr/^dropped 1 of 3 partitions(?:, dropped 2 of 3 partitions)?$/, 'so does dropping');
+like($notices[2], qr/^counted the rows of 1 of 4 partitions(?:, counted the rows of [23] of 4 partitions)*$/, 'and counting');
 is($said[3][1], '', 'client_min_messages silences it');
 sql('DROP TABLE made, gone, counted, silent, held');
 
@@ -310,9 +311,16 @@ sub refused
 	foreach my $call ("snowflake_create_partitions('t', '2026-11-01', '2026-11-02', '1 day')",
 		"snowflake_drop_partitions('t', '2100-01-01')", "snowflake_drop_partitions('t', '2100-01-01', dry_run => true)")
 	{
-		my (undef, undef, $stderr) = $node->psql('postgres',
-			"\\set VERBOSITY verbose\nSET snowflake.max_wait = '2s'; SET ROLE $role; SELECT $call");
-		my $error = psql_error($stderr);
+		my $error;
+
+		# before the worker has come so far, there is another reason
+		foreach (1 .. 30)
+		{
+			my (undef, undef, $stderr) = $node->psql('postgres',
+				"\\set VERBOSITY verbose\nSET snowflake.max_wait = '2s'; SET ROLE $role; SELECT $call");
+			$error = psql_error($stderr);
+			last if !grep { $error->{$_} !~ $expected{$_} } keys %expected;
+		}
 		like($error->{$_}, $expected{$_}, "$name, as $role: $_") foreach sort keys %expected;
 	}
 	return;
