@@ -39,6 +39,7 @@ sub beside_node
 	$node->append_conf('postgresql.conf', <<CONF);
 shared_preload_libraries = '@{[ join ',', @preloaded ]}'
 snowflake.node_id = 24
+snowflake.max_wait = '1min'
 track_functions = all
 compute_query_id = regress
 max_connections = 100
