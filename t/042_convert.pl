@@ -174,11 +174,15 @@ my $as_owner = "SET ROLE owner; $convert";
 
 # in steps of the test, not by chance: the table has an ID 15 s ahead, the clock
 # is as it was when that was drawn elsewhere
+my $drawn_at = time;
 $node->safe_psql('postgres', "INSERT INTO ahead VALUES (snowflake_compose(clock_timestamp() + '15s', 7, 0, 0))");
+set_clock($node, $drawn_at - time);
 my $error = error_of($node, $as_owner);
 is($error->{sqlstate}, '42501', 'an owner may not put the mark ahead of the clock');
 like($error->{message}, qr/^permission denied to put the durable mark ahead of the clock, to /, 'says so');
+set_clock($node, $drawn_at - time);
 is(error_of($node, 'SET ROLE owner; SELECT snowflake_catalog.raise_mark(max(id)) FROM ahead')->{sqlstate}, '42501', 'nor by the function underneath');
+set_clock($node, $drawn_at - time);
 like(rows($node, "'ahead', 'id'", 'statement'), qr/snowflake_advance/, 'a superuser may');
 $node->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION snowflake_advance TO owner');
 is($node->safe_psql('postgres', "$as_owner; INSERT INTO ahead DEFAULT VALUES; SELECT count(*), count(DISTINCT id), (SELECT id FROM ahead ORDER BY ctid DESC LIMIT 1) = max(id) FROM ahead"),
