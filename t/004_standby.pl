@@ -114,8 +114,8 @@ cmp_ok($session->query_safe('SELECT snowflake_nextval()'),
 	'>', $last, 'a session that was there draws after the promotion');
 $standby->safe_psql('postgres', 'INSERT INTO t (n) SELECT generate_series(1, 100)');
 is($standby->safe_psql('postgres', 'SELECT count(DISTINCT id) FROM t'), '200', 'no ID twice');
-is($standby->safe_psql('postgres', q(SELECT detail FROM snowflake_check() WHERE name = 'worker')),
-	'The background workers are running.', 'and has a background worker of its own');
+ok($standby->poll_query_until('postgres', q(SELECT detail FROM snowflake_check() WHERE name = 'worker'), 'The background workers are running.'),
+	'and has a background worker of its own');
 $session->quit;
 
 # whether the server that it was copied from still draws with its number, nobody knows
