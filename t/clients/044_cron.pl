@@ -25,7 +25,7 @@ my %jobs = (
 # A noon to come, an hour from now at least: the servers are ahead of the real
 # clock.  And how many seconds before it they hear of their jobs.
 my $noon = 86400 * int((time + 43200 + 3600) / 86400) + 43200;
-my $before = 8;
+my $before = 20;
 
 # Let the server believe that it is so many seconds before noon.  All its
 # processes, from the first moment, which libfaketime cannot do.
@@ -50,6 +50,7 @@ sub cron_node
 	$node->append_conf('postgresql.conf', <<CONF);
 shared_preload_libraries = 'snowflake,pg_cron'
 snowflake.node_id = 1
+snowflake.max_wait = '1min'
 cron.database_name = 'postgres'
 $conf
 fsync = off
@@ -113,8 +114,8 @@ my @nodes = (
 
 foreach my $node (@nodes)
 {
-	schedule($node);
 	is(days($node), '-8 -7 -6 -5 -4 -3 -2 -1 0', $node->name . ': at first');
+	schedule($node);
 }
 
 foreach my $node (@nodes)
