@@ -84,7 +84,7 @@ is($node->safe_psql('postgres', 'SELECT mark_waits > 0, clock_waits > 0, timeout
 # A registry, of which a server has a number.
 my $registry = new_registry('registry');
 $registry->safe_psql('postgres', 'CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor');
-my $leasing = leasing_node('leasing', registry_conninfo($registry));
+my $leasing = leasing_node('leasing', registry_conninfo($registry), "snowflake.lease_ttl = '10min'\n");
 wait_number($leasing);
 
 # Whom to ask, by the file with the queries: name, server, role.
