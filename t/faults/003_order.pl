@@ -26,6 +26,9 @@ my $node = snowflake_node('order', "autovacuum = off\nsnowflake.sequence_start =
 # there seems to be due, and those of statements are not set.
 my $ahead = -3600;
 
+# When set_second() had it, and how many seconds from there hold() set it last.
+my ($began, $offset);
+
 # Set the clock forward, to so many seconds after the next minute has begun; back
 # it would be behind what was drawn.
 sub set_second
@@ -34,7 +37,20 @@ sub set_second
 	my $now = time() + $ahead;
 
 	$ahead += 60 - $now + 60 * int($now / 60) + $second;
-	set_clock($node, $ahead);
+	$began = time() + $ahead;
+	hold(0);
+	return;
+}
+
+# Set it so many seconds from there, or where it was set last, so that a time unit
+# does not end before a slow step does.
+sub hold
+{
+	my ($seconds) = @_;
+
+	$offset = $seconds // $offset;
+	$ahead = $began - time();
+	set_clock($node, $ahead + $offset);
 	return;
 }
 
@@ -64,6 +80,8 @@ sub fields
 sub draw
 {
 	my ($session, $count) = @_;
+
+	hold();
 	return join ' ', split /\n/, $session->query_safe(fields($count));
 }
 
@@ -99,16 +117,15 @@ $_->quit foreach $a, $b, $c;
 # waits, and gets the same error.
 #
 restart_with($minutes . "snowflake.max_drift = '10min'\nsnowflake.reserve_window = '2h'\n");
-my $before = $ahead;
 my @all = map { session($node) } 1 .. 6;
 my ($idle, $busy, @new) = @all;
 is(draw($busy, 2), '0:0+0 0:1+0', 'one draws from the shared slot');
 is(draw($idle, 1), '1:0+0', 'and one from another, that nobody takes further');
-set_clock($node, $before + 3600);
+hold(3600);
 is(draw($busy, 1), '0:0+0', 'the first one again, an hour later');
 $_->query_safe('SET snowflake.max_wait = 0') foreach @all;
 # back into the very time unit that the idle one drew in last
-set_clock($node, $before);
+hold(0);
 foreach my $i (0 .. $#all)
 {
 	my $error = session_error($all[$i], 'SELECT snowflake_nextval()');
@@ -119,11 +136,11 @@ foreach my $i (0 .. $#all)
 }
 is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE name = 'drift'"), 'error', 'the doctor says so');
 # nor where an ID max_drift below the latest would be near enough
-set_clock($node, $before + 2700);
+hold(2700);
 is(join(' ', map { session_error($_, 'SELECT snowflake_nextval()')->{sqlstate} } @all), join(' ', ('55P03') x 6), 'a quarter of an hour is too far');
 # 5 minutes behind is within max_drift; the shared slot is ahead, so that there are
 # four numbers in a time unit
-set_clock($node, $before + 3300);
+hold(3300);
 is(join(' ', map { draw($_, 1) =~ s/^\d+:\d+\+//r } @all), '0 5 0 0 0 1',
 	'near enough, all draw: at the time of the clock, or where they were');
 is($node->safe_psql('postgres', "SELECT status FROM snowflake_check() WHERE name = 'drift'"), 'ok', 'and all is well');
@@ -134,13 +151,12 @@ $_->quit foreach @all;
 # others do not draw in the unit before.
 #
 restart_with($minutes . "snowflake.max_drift = '30s'\nsnowflake.reserve_window = '2h'\n");
-$before = $ahead;
 @all = map { session($node) } 1 .. 3;
 is(draw($all[0], 3), '0:0+0 0:1+0 1:0+0', 'one draws');
-set_clock($node, $before + 60);
+hold(60);
 is(draw($all[1], 1), '0:0+0', 'another does, a minute later');
 # at 36 s the next minute is near enough
-set_clock($node, $before + 35);
+hold(35);
 is(join(' ', map { draw($_, 1) } @all), '0:1+1 1:0+1 1:1+1', 'with the clock set back, all draw where that one did');
 $_->quit foreach @all;
 
@@ -175,6 +191,7 @@ is( $node->safe_psql('postgres', <<'SQL'),
 SELECT count(*), count(DISTINCT id), max(id) - min(id) FROM snowflake_nextval(98304) id
 SQL
 	'98304|98304|98303', 'a batch takes all of the slots');
+hold();
 my ($ret, $stdout, $stderr) =
   $node->psql('postgres', "SET snowflake.max_wait = 0;\n\\set VERBOSITY verbose\nSELECT snowflake_nextval();");
 my $error = psql_error($stderr);
@@ -191,6 +208,7 @@ $a->query_safe('CREATE TABLE drawn (id bigint PRIMARY KEY)');
 # of the six there are, one now: from here on no wait is for the worker
 is(draw($a, 1), '0:0+0', 'the first');
 $a->query_safe('SET snowflake.max_wait = 0');
+hold();
 is(session_error($a, 'INSERT INTO drawn SELECT snowflake_nextval(6)')->{sqlstate}, '55P03', 'six are more than there are left');
 is($a->query_safe('SELECT count(*) FROM drawn'), '0', 'so none is stored');
 is($node->safe_psql('postgres', 'SELECT sum(issued) FROM pg_stat_snowflake_slots'), '6', 'the rest was drawn');
@@ -202,6 +220,7 @@ $a->quit;
 restart_with($minutes . "snowflake.max_drift = 0\nsnowflake.max_wait = '1h'\n");
 $node->safe_psql('postgres', 'SELECT snowflake_nextval(6)');
 
+hold();
 my $waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%snowflake_nextval()%' AND pid <> pg_backend_pid()";
 
 ($ret, $stdout, $stderr) =
@@ -210,8 +229,10 @@ is(psql_error($stderr)->{sqlstate}, '57014', 'statement_timeout ends a wait');
 
 foreach my $how ('cancel', 'terminate')
 {
+	hold();
 	my $psql = start_sql($node, 'SELECT snowflake_nextval();');
 	ok($node->poll_query_until('postgres', $waiting, '1'), 'a backend waits');
+	hold();
 	$node->safe_psql('postgres',
 		"SELECT pg_${how}_backend(pid) FROM pg_stat_activity WHERE query LIKE '%snowflake_nextval()%' AND pid <> pg_backend_pid()");
 	($stdout, $stderr) = finish_sql($psql);
@@ -221,6 +242,7 @@ ok($node->poll_query_until('postgres', 'SELECT sum(cardinality(pids)) = 0 FROM p
 	'with their slots given back');
 
 # the next minute brings new ones, to one who waits
+hold();
 my $psql = start_sql($node, 'SELECT snowflake_nextval() > 0;');
 ok($node->poll_query_until('postgres', $waiting, '1'), 'a backend waits');
 set_clock($node, $ahead += 57 - (time() + $ahead) % 60);
@@ -230,6 +252,7 @@ is("$stdout$stderr", 't', 'and has its ID with the next time unit');
 # max_wait is of a session, and counts on a clock of its own
 restart_with($minutes . "snowflake.max_drift = 0\n");
 $node->safe_psql('postgres', 'SELECT snowflake_nextval(6)');
+hold();
 ($ret, $stdout, $stderr) = $node->psql('postgres', <<'SQL', on_error_stop => 0);
 \set VERBOSITY verbose
 SET snowflake.max_wait = '300ms';
