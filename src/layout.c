@@ -294,13 +294,8 @@ layout_same_ids(const Layout *a, const Layout *b)
 bool
 layout_equal(const Layout *a, const Layout *b)
 {
-	for (int field = 0; field < LAYOUT_FIELDS; field++)
-	{
-		if (a->bits[field] != b->bits[field] ||
-			a->shift[field] != b->shift[field])
-			return false;
-	}
-	return a->unit_us == b->unit_us;
+	return layout_same_ids(a, b) && a->bits[FIELD_TIME] == b->bits[FIELD_TIME] &&
+		a->unit_us == b->unit_us;
 }
 
 /*
