@@ -20,7 +20,6 @@
 #include "mb/pg_wchar.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
-#include "utils/numeric.h"
 #include "utils/tuplestore.h"
 
 #include "clock.h"
@@ -446,26 +445,20 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 	Datum		values[16];
 	bool		nulls[16] = {false};
 	int			i = 0;
-	Interval   *unit = palloc0(sizeof(Interval));
-	double		per_worker;
+	Interval	unit = {0};
+	double		per_worker = ((double) layout->max[FIELD_SEQUENCE] + 1) *
+		USECS_PER_SEC / layout->unit_us;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	unit->time = layout->unit_us;
-	per_worker = ((double) layout->max[FIELD_SEQUENCE] + 1) *
-		USECS_PER_SEC / layout->unit_us;
-
+	unit.time = layout->unit_us;
 	values[i++] = CStringGetTextDatum(snowflake_layout_text);
-	values[i++] = Int32GetDatum(layout->bits[FIELD_TIME]);
-	values[i++] = Int32GetDatum(layout->bits[FIELD_NODE]);
-	values[i++] = Int32GetDatum(layout->bits[FIELD_WORKER]);
-	values[i++] = Int32GetDatum(layout->bits[FIELD_SEQUENCE]);
-	values[i++] = IntervalPGetDatum(unit);
-	values[i++] = field_capacity(FIELD_TIME);
-	values[i++] = field_capacity(FIELD_NODE);
-	values[i++] = field_capacity(FIELD_WORKER);
-	values[i++] = field_capacity(FIELD_SEQUENCE);
+	for (LayoutField field = 0; field < LAYOUT_FIELDS; field++)
+		values[i++] = Int32GetDatum(layout->bits[field]);
+	values[i++] = IntervalPGetDatum(&unit);
+	for (LayoutField field = 0; field < LAYOUT_FIELDS; field++)
+		values[i++] = field_capacity(field);
 	values[i++] = TimestampTzGetDatum(snowflake_epoch);
 	values[i++] = TimestampTzGetDatum(clock_unit_or_end(layout->max[FIELD_TIME]));
 	values[i++] = Int64GetDatum(layout_max_id(layout));
