@@ -42,7 +42,6 @@ PG_FUNCTION_INFO_V1(snowflake_key_parse);
  */
 typedef struct ReadKey
 {
-	const FormatRow *format;
 	Key			key;
 	TimestampTz ts;
 	int64		id;
@@ -278,7 +277,6 @@ read_key(const FormatRow *format, const char *str, int len, ReadKey *read)
 	KeyError	error;
 
 	format_require_usable(format);
-	read->format = format;
 	if (key_read_version(&format->key, str, len, &version) &&
 		version != format->key.max[KEY_VERSION])
 		report_invalid(str, len,
