@@ -353,11 +353,9 @@ make_key(const FormatRow *format, int64 table, int64 id)
 {
 	Key			key = {0};
 	char		str[KEY_MAX_LENGTH];
-	TimestampTz ts;
+	TimestampTz ts = clock_unit_or_end(layout_unpack(&snowflake_layout, id, FIELD_TIME));
 
-	if (!clock_timestamp_of_unit(layout_unpack(&snowflake_layout, id, FIELD_TIME), &ts))
-		ts = DT_NOEND;
-	else
+	if (ts != DT_NOEND)
 		key.number[KEY_TIME] = local_time(format, ts, &key.is_again);
 	if (ts == DT_NOEND || key.number[KEY_TIME] < 0 || key.number[KEY_TIME] > KEY_MAX_TIME)
 		ereport(ERROR,
