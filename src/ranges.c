@@ -104,18 +104,6 @@ ids_require_order(const char *hint)
 				 errhint("%s", hint)));
 }
 
-static void
-period_require_order(TimestampTz from, TimestampTz to)
-{
-	if (from > to)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("the start of a period must not be after its end"),
-				 errdetail("The period is from %s to %s.",
-						   clock_show(from),
-						   clock_show(to))));
-}
-
 static IdRange
 ids_of_units(int64 from, int64 to)
 {
@@ -142,7 +130,13 @@ unit_after(TimestampTz ts)
 static IdRange
 ids_between(TimestampTz from, TimestampTz to)
 {
-	period_require_order(from, to);
+	if (from > to)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("the start of a period must not be after its end"),
+				 errdetail("The period is from %s to %s.",
+						   clock_show(from),
+						   clock_show(to))));
 	return ids_of_units(unit_from(from), unit_from(to));
 }
 
