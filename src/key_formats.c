@@ -74,7 +74,7 @@ enum
 	COLUMNS = COLUMN_SEQUENCE_WIDTH
 };
 
-/* What is kept, and whether it still is what the table has. */
+/* What is kept, if anything is, and whether it still is what the table has. */
 static MemoryContext kept_context = NULL;
 static FormatRows kept;
 static Oid	kept_relid = InvalidOid;
@@ -307,7 +307,6 @@ keep_rows(void)
 	Relation	rel;
 	MemoryContext context;
 	MemoryContext caller;
-	FormatRows	formats;
 
 	if (!registered)
 	{
@@ -324,28 +323,19 @@ keep_rows(void)
 	kept_is_valid = true;
 	kept_layout = snowflake_layout;
 	kept_epoch = snowflake_epoch;
-	context = AllocSetContextCreate(TopMemoryContext, "snowflake key formats",
-									ALLOCSET_SMALL_SIZES);
-	caller = MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		formats = read_rows(rel);
-	}
-	PG_CATCH();
-	{
-		kept_is_valid = false;
-		MemoryContextSwitchTo(caller);
-		MemoryContextDelete(context);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(caller);
-	table_close(rel, AccessShareLock);
-
 	if (kept_context != NULL)
 		MemoryContextDelete(kept_context);
+	kept_context = NULL;
+
+	/* until all rows are read, it is the caller's, and goes with an error */
+	context = AllocSetContextCreate(CurrentMemoryContext, "snowflake key formats",
+									ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	kept = read_rows(rel);
+	MemoryContextSwitchTo(caller);
+	MemoryContextSetParent(context, TopMemoryContext);
 	kept_context = context;
-	kept = formats;
+	table_close(rel, AccessShareLock);
 }
 
 const FormatRows *
@@ -353,7 +343,7 @@ formats_read(void)
 {
 	/* what was committed is seen within a transaction, too */
 	AcceptInvalidationMessages();
-	if (unlikely(!kept_is_valid || kept_epoch != snowflake_epoch ||
+	if (unlikely(kept_context == NULL || !kept_is_valid || kept_epoch != snowflake_epoch ||
 				 !layout_equal(&kept_layout, &snowflake_layout)))
 		keep_rows();
 	return &kept;
