@@ -76,7 +76,7 @@ enum
 
 /* What is kept, if anything is, and whether it still is what the table has. */
 static MemoryContext kept_context = NULL;
-static FormatRows kept;
+static List *kept;
 static Oid	kept_relid = InvalidOid;
 static bool kept_is_valid = false;
 
@@ -205,11 +205,12 @@ column_text(const Datum *values, int column)
 /*
  * Take a row apart.
  */
-static void
-read_row(Relation rel, HeapTuple tuple, FormatRow *format)
+static FormatRow *
+read_row(Relation rel, HeapTuple tuple)
 {
 	Datum		values[COLUMNS];
 	bool		nulls[COLUMNS];
+	FormatRow  *format = palloc0(sizeof(FormatRow));
 	KeyFormat  *key = &format->key;
 	char	   *prefix;
 
@@ -223,7 +224,6 @@ read_row(Relation rel, HeapTuple tuple, FormatRow *format)
 			elog(ERROR, "null in table \"%s\"", RelationGetRelationName(rel));
 	}
 
-	memset(format, 0, sizeof(*format));
 	format->name = column_text(values, COLUMN_NAME);
 	format->name_len = (int) strlen(format->name);
 	format->zone_name = column_text(values, COLUMN_TIME_ZONE);
@@ -248,6 +248,7 @@ read_row(Relation rel, HeapTuple tuple, FormatRow *format)
 	format->problem = field_problem(format);
 	if (format->problem == NULL)
 		format->problem = zone_problem(format);
+	return format;
 }
 
 void
@@ -263,25 +264,15 @@ format_require_usable(const FormatRow *format)
 /*
  * All rows, in the current memory context.
  */
-static FormatRows
+static List *
 read_rows(Relation rel)
 {
-	FormatRows	formats = {0};
-	int			allocated = 8;
-	SysScanDesc scan;
+	List	   *formats = NIL;
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	HeapTuple	tuple;
 
-	formats.rows = palloc(allocated * sizeof(FormatRow));
-	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		if (formats.nrows == allocated)
-		{
-			allocated *= 2;
-			formats.rows = repalloc(formats.rows, allocated * sizeof(FormatRow));
-		}
-		read_row(rel, tuple, &formats.rows[formats.nrows++]);
-	}
+		formats = lappend(formats, read_row(rel, tuple));
 	systable_endscan(scan);
 	return formats;
 }
@@ -338,7 +329,7 @@ keep_rows(void)
 	table_close(rel, AccessShareLock);
 }
 
-const FormatRows *
+const List *
 formats_read(void)
 {
 	/* what was committed is seen within a transaction, too */
@@ -346,15 +337,17 @@ formats_read(void)
 	if (unlikely(kept_context == NULL || !kept_is_valid || kept_epoch != snowflake_epoch ||
 				 !layout_equal(&kept_layout, &snowflake_layout)))
 		keep_rows();
-	return &kept;
+	return kept;
 }
 
 const FormatRow *
-formats_find(const FormatRows *formats, const char *name, int len)
+formats_find(const List *formats, const char *name, int len)
 {
-	for (int i = 0; i < formats->nrows; i++)
+	ListCell   *lc;
+
+	foreach(lc, formats)
 	{
-		const FormatRow *format = &formats->rows[i];
+		const FormatRow *format = lfirst(lc);
 
 		if (format->name_len == len && memcmp(format->name, name, len) == 0)
 		{
@@ -379,7 +372,7 @@ formats_find(const FormatRows *formats, const char *name, int len)
 static void
 require_same_widths(Relation rel, const FormatRow *format)
 {
-	FormatRows	formats;
+	ListCell   *lc;
 
 	/*
 	 * Two that do not see each other must not both add a format of the same
@@ -388,10 +381,9 @@ require_same_widths(Relation rel, const FormatRow *format)
 	LockDatabaseObject(RelationRelationId, RelationGetRelid(rel), 0,
 					   ExclusiveLock);
 	CommandCounterIncrement();
-	formats = read_rows(rel);
-	for (int i = 0; i < formats.nrows; i++)
+	foreach(lc, read_rows(rel))
 	{
-		const FormatRow *other = &formats.rows[i];
+		const FormatRow *other = lfirst(lc);
 
 		if (strcmp(other->key.prefix, format->key.prefix) == 0 &&
 			!key_same_widths(&other->key, &format->key))
@@ -419,7 +411,7 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	Relation	rel;
 	HeapTuple	tuple;
-	FormatRow	format;
+	FormatRow  *format;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_AFTER(trigdata->tg_event) ||
@@ -435,20 +427,19 @@ snowflake_check_key_format(PG_FUNCTION_ARGS)
 
 	tuple = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event) ?
 		trigdata->tg_newtuple : trigdata->tg_trigtuple;
-	read_row(rel, tuple, &format);
-	require_same_widths(rel, &format);
+	format = read_row(rel, tuple);
+	require_same_widths(rel, format);
 
 	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
 	{
-		FormatRow	old;
+		const FormatRow *old = read_row(rel, trigdata->tg_trigtuple);
 
-		read_row(rel, trigdata->tg_trigtuple, &old);
-		if (memcmp(&old.key, &format.key, sizeof(KeyFormat)) != 0 ||
-			old.by_hash != format.by_hash ||
-			strcmp(old.zone_name, format.zone_name) != 0)
+		if (memcmp(&old->key, &format->key, sizeof(KeyFormat)) != 0 ||
+			old->by_hash != format->by_hash ||
+			strcmp(old->zone_name, format->zone_name) != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("key format \"%s\" cannot be changed, only renamed", old.name),
+					 errmsg("key format \"%s\" cannot be changed, only renamed", old->name),
 					 errdetail("New keys could equal keys that were drawn before, or those could no longer be read."),
 					 errhint("Create another format, with another version if the prefix is the same.")));
 	}

@@ -8,6 +8,7 @@
 #ifndef SNOWFLAKE_KEY_FORMATS_H
 #define SNOWFLAKE_KEY_FORMATS_H
 
+#include "nodes/pg_list.h"
 #include "pgtime.h"
 #include "utils/timestamp.h"
 
@@ -29,19 +30,11 @@ typedef struct FormatRow
 	const char *problem;		/* why this server cannot use it, or NULL */
 } FormatRow;
 
-/* All rows. */
-typedef struct FormatRows
-{
-	int			nrows;
-	FormatRow  *rows;
-} FormatRows;
-
-/* The rows of now.  They last until they are asked for again. */
-extern const FormatRows *formats_read(void);
+/* The rows of now: FormatRow.  They last until they are asked for again. */
+extern const List *formats_read(void);
 
 /* The row of a name, or an ERROR, also when this server cannot use it. */
-extern const FormatRow *formats_find(const FormatRows *formats,
-									 const char *name, int len);
+extern const FormatRow *formats_find(const List *formats, const char *name, int len);
 
 /* Raise an ERROR when this server cannot use it. */
 extern void format_require_usable(const FormatRow *format);

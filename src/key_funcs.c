@@ -199,14 +199,15 @@ report_invalid(const char *str, int len, const char *detail)
  * there is none of that version, any of that prefix; and NULL if of neither.
  */
 static const FormatRow *
-find_format_of(const FormatRows *formats, const char *str, int len)
+find_format_of(const List *formats, const char *str, int len)
 {
 	size_t		prefix_len = key_prefix_length(str, len);
 	const FormatRow *found = NULL;
+	ListCell   *lc;
 
-	for (int i = 0; i < formats->nrows; i++)
+	foreach(lc, formats)
 	{
-		const FormatRow *format = &formats->rows[i];
+		const FormatRow *format = lfirst(lc);
 		int64		version;
 
 		if (strlen(format->key.prefix) != prefix_len ||
@@ -408,7 +409,7 @@ getarg_id(FunctionCallInfo fcinfo)
 }
 
 static const FormatRow *
-getarg_format(FunctionCallInfo fcinfo, const FormatRows *formats)
+getarg_format(FunctionCallInfo fcinfo, const List *formats)
 {
 	text	   *name;
 
@@ -450,7 +451,7 @@ snowflake_key_number_id(PG_FUNCTION_ARGS)
  * table where tables are counted alike, else to the one that its ID routes to.
  */
 static int64
-getarg_route_text(FunctionCallInfo fcinfo, const FormatRows *formats, const FormatRow *format)
+getarg_route_text(FunctionCallInfo fcinfo, const List *formats, const FormatRow *format)
 {
 	const FormatRow *route_format;
 	text	   *route;
@@ -481,7 +482,7 @@ getarg_route_text(FunctionCallInfo fcinfo, const FormatRows *formats, const Form
 Datum
 snowflake_key_text(PG_FUNCTION_ARGS)
 {
-	const FormatRows *formats = formats_read();
+	const List *formats = formats_read();
 	const FormatRow *format = getarg_format(fcinfo, formats);
 
 	PG_RETURN_TEXT_P(draw(format, getarg_route_text(fcinfo, formats, format)));
@@ -491,7 +492,7 @@ snowflake_key_text(PG_FUNCTION_ARGS)
 Datum
 snowflake_key_text_id(PG_FUNCTION_ARGS)
 {
-	const FormatRows *formats = formats_read();
+	const List *formats = formats_read();
 	const FormatRow *format = getarg_format(fcinfo, formats);
 	int64		table = getarg_route_text(fcinfo, formats, format);
 
