@@ -494,10 +494,10 @@ define_mark(GucContext fixed)
 }
 
 /*
- * The registry, and the lease of a node number.
+ * The registry, the lease of a node number, and segments of numbers.
  */
 static void
-define_registry(void)
+define_registry(GucContext fixed)
 {
 	DefineCustomStringVariable("snowflake.registry",
 							   "Connection string of the registry, a database that gives this server its node number and segments of numbers.",
@@ -521,14 +521,7 @@ define_registry(void)
 							 "What a server that issues IDs does when its clock is further off than \"snowflake.max_clock_skew\".", NULL,
 							 &snowflake_clock_skew_action, SKEW_WARN, clock_skew_action_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-}
 
-/*
- * Segments of numbers.
- */
-static void
-define_segments(GucContext fixed)
-{
 	DefineCustomIntVariable("snowflake.max_segment_tags",
 							"How many segment tags this server can draw numbers from at the same time.",
 							"Each takes about 1 kB of shared memory.",
@@ -629,8 +622,7 @@ settings_define(void)
 	define_ids(fixed);
 	define_drawing(fixed);
 	define_mark(fixed);
-	define_registry();
-	define_segments(fixed);
+	define_registry(fixed);
 
 	pgedge_check_setting();
 	MarkGUCPrefixReserved("snowflake");
