@@ -13,9 +13,7 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
@@ -120,17 +118,6 @@ getarg_tables(FunctionCallInfo fcinfo)
 				 errmsg("too many tables"),
 				 errdetail("All databases together can have at most %d.", PG_INT32_MAX)));
 	return tables;
-}
-
-/* A record of these columns. */
-static Datum
-make_record(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
-{
-	TupleDesc	tupdesc;
-
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
 }
 
 /* The result of both: database and table. */

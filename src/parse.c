@@ -22,6 +22,7 @@
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
+#include "args.h"
 #include "clock.h"
 #include "codec.h"
 #include "compat.h"
@@ -441,16 +442,12 @@ Datum
 snowflake_layout_info(PG_FUNCTION_ARGS)
 {
 	const Layout *layout = &snowflake_layout;
-	TupleDesc	tupdesc;
 	Datum		values[16];
 	bool		nulls[16] = {false};
 	int			i = 0;
 	Interval	unit = {0};
 	double		per_worker = ((double) layout->max[FIELD_SEQUENCE] + 1) *
 		USECS_PER_SEC / layout->unit_us;
-
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 
 	unit.time = layout->unit_us;
 	values[i++] = CStringGetTextDatum(snowflake_layout_text);
@@ -466,8 +463,6 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 	values[i++] = Float8GetDatum(per_worker * settings_slots());
 	nulls[i] = settings_backfill_worker() == 0;
 	values[i++] = Int64GetDatum((int64) settings_backfill_worker());
-	Assert(i == lengthof(values) && i == tupdesc->natts);
-
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
-													  values, nulls)));
+	Assert(i == lengthof(values));
+	PG_RETURN_DATUM(make_record(fcinfo, values, nulls));
 }
