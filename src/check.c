@@ -20,7 +20,6 @@
 #include <sys/timex.h>
 #endif
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
@@ -32,6 +31,7 @@
 #include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
 
+#include "args.h"
 #include "check_catalogs.h"
 #include "check_rows.h"
 #include "check_standby.h"
@@ -676,12 +676,8 @@ Datum
 snowflake_can_draw(PG_FUNCTION_ARGS)
 {
 	CheckState	state = {.context = CurrentMemoryContext};
-	TupleDesc	tupdesc;
 	Datum		values[2] = {BoolGetDatum(true)};
 	bool		nulls[2] = {false, true};
-
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 
 	run_checks(&state, true);
 	if (state.error == NULL && RecoveryInProgress())
@@ -694,6 +690,5 @@ snowflake_can_draw(PG_FUNCTION_ARGS)
 		values[1] = CStringGetTextDatum(state.error);
 		nulls[1] = false;
 	}
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
-													  values, nulls)));
+	PG_RETURN_DATUM(make_record(fcinfo, values, nulls));
 }

@@ -12,16 +12,15 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/xlog.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/nodes.h"
 #include "optimizer/optimizer.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 
+#include "args.h"
 #include "clock.h"
 #include "lease.h"
 #include "mark.h"
@@ -73,20 +72,13 @@ find_need(int64 id, uint64 node, uint64 *unit, TimestampTz *ts)
 Datum
 snowflake_drawing(PG_FUNCTION_ARGS)
 {
-	TupleDesc	tupdesc;
 	Datum		values[8] = {0};
 	bool		nulls[8] = {false};
 	int64		id = PG_GETARG_INT64(0);
 	uint64		node = (uint64) Max(lease_node(), 0);
 	uint64		unit;
-	TimestampTz ts;
 	TimestampTz above = 0;
 	const char *need = find_need(id, node, &unit, &above);
-
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	if (!clock_timestamp_of_unit(layout_unpack(&snowflake_layout, id, FIELD_TIME), &ts))
-		ts = DT_NOEND;
 
 	nulls[0] = shared != NULL;
 	values[0] = nulls[0] ? 0 : CStringGetTextDatum(preload_hint());
@@ -96,12 +88,13 @@ snowflake_drawing(PG_FUNCTION_ARGS)
 	values[3] = CStringGetTextDatum(clock_name());
 	values[4] = TimestampTzGetDatum(clock_read());
 	nulls[5] = id < 0 || id > layout_max_id(&snowflake_layout);
-	values[5] = TimestampTzGetDatum(ts);
+	values[5] = TimestampTzGetDatum(clock_unit_or_end(layout_unpack(&snowflake_layout, id,
+																	FIELD_TIME)));
 	nulls[6] = need == NULL;
 	values[6] = nulls[6] ? 0 : CStringGetTextDatum(need);
 	nulls[7] = above == 0;
 	values[7] = TimestampTzGetDatum(above);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
+	PG_RETURN_DATUM(make_record(fcinfo, values, nulls));
 }
 
 /* raise_mark(id): let new IDs be above it, as far as everybody may. */
