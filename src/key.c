@@ -127,12 +127,6 @@ key_format_is_valid(const KeyFormat *format, KeyError *error)
 	return true;
 }
 
-bool
-key_same_widths(const KeyFormat *a, const KeyFormat *b)
-{
-	return memcmp(a->width, b->width, sizeof(a->width)) == 0;
-}
-
 size_t
 key_field_position(const KeyFormat *format, KeyField field)
 {

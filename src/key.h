@@ -77,12 +77,6 @@ typedef struct KeyError
 /* Can keys of the format be written and read?  The error has no position. */
 extern bool key_format_is_valid(const KeyFormat *format, KeyError *error);
 
-/*
- * Are keys of the two told apart by no more than their versions?  They are of
- * one prefix, and their fields are at the same places.
- */
-extern bool key_same_widths(const KeyFormat *a, const KeyFormat *b);
-
 /* Where a field begins in keys, from 1, and how many characters these have. */
 extern size_t key_field_position(const KeyFormat *format, KeyField field);
 extern size_t key_length(const KeyFormat *format);

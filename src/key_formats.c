@@ -386,7 +386,7 @@ require_same_widths(Relation rel, const FormatRow *format)
 		const FormatRow *other = lfirst(lc);
 
 		if (strcmp(other->key.prefix, format->key.prefix) == 0 &&
-			!key_same_widths(&other->key, &format->key))
+			memcmp(other->key.width, format->key.width, sizeof(format->key.width)) != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("key formats \"%s\" and \"%s\" have the same prefix but different widths",
