@@ -282,13 +282,13 @@ has_drawn(void)
 }
 
 /*
- * The time unit that holds an argument's instant, checked to be one of the
- * layout.
+ * The time unit that holds the instant that is the first argument, checked to
+ * be one of the layout.
  */
 static uint64
-getarg_unit(FunctionCallInfo fcinfo, int argno)
+getarg_unit(FunctionCallInfo fcinfo)
 {
-	TimestampTz ts = PG_GETARG_TIMESTAMPTZ(argno);
+	TimestampTz ts = PG_GETARG_TIMESTAMPTZ(0);
 	int64		unit = layout_unit_floor(&snowflake_layout, clock_since_epoch(ts));
 
 	if (TIMESTAMP_NOT_FINITE(ts) || unit < 0 ||
@@ -311,7 +311,7 @@ getarg_unit(FunctionCallInfo fcinfo, int argno)
 Datum
 snowflake_compose(PG_FUNCTION_ARGS)
 {
-	uint64		unit = getarg_unit(fcinfo, 0);
+	uint64		unit = getarg_unit(fcinfo);
 
 	PG_RETURN_INT64(layout_pack(&snowflake_layout, unit,
 								getarg_field(fcinfo, 1, FIELD_NODE),
@@ -326,7 +326,7 @@ snowflake_compose(PG_FUNCTION_ARGS)
 Datum
 snowflake_id(PG_FUNCTION_ARGS)
 {
-	uint64		unit = getarg_unit(fcinfo, 0);
+	uint64		unit = getarg_unit(fcinfo);
 	int64		discriminator = PG_GETARG_INT64(1);
 	int			bits = snowflake_layout.shift[FIELD_TIME];
 
@@ -348,7 +348,7 @@ snowflake_id(PG_FUNCTION_ARGS)
 Datum
 snowflake_backfill(PG_FUNCTION_ARGS)
 {
-	uint64		unit = getarg_unit(fcinfo, 0);
+	uint64		unit = getarg_unit(fcinfo);
 	TimestampTz now = GetCurrentTimestamp();
 
 	if (PG_GETARG_TIMESTAMPTZ(0) > now)

@@ -321,9 +321,9 @@ PG_FUNCTION_INFO_V1(snowflake_decode);
 
 /* The argument "base". */
 static const Codec *
-getarg_codec(FunctionCallInfo fcinfo, int argno)
+getarg_codec(FunctionCallInfo fcinfo)
 {
-	text	   *name = PG_GETARG_TEXT_PP(argno);
+	text	   *name = PG_GETARG_TEXT_PP(1);
 	const Codec *codec = codec_find(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
 
 	if (codec == NULL)
@@ -340,7 +340,7 @@ Datum
 snowflake_encode(PG_FUNCTION_ARGS)
 {
 	int64		id = PG_GETARG_INT64(0);
-	const Codec *codec = getarg_codec(fcinfo, 1);
+	const Codec *codec = getarg_codec(fcinfo);
 	char		str[CODEC_MAX_LENGTH];
 
 	if (id < 0)
@@ -399,7 +399,7 @@ Datum
 snowflake_decode(PG_FUNCTION_ARGS)
 {
 	text	   *arg = PG_GETARG_TEXT_PP(0);
-	const Codec *codec = getarg_codec(fcinfo, 1);
+	const Codec *codec = getarg_codec(fcinfo);
 	const char *str = VARDATA_ANY(arg);
 	int			len = VARSIZE_ANY_EXHDR(arg);
 	int64		id;
