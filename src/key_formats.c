@@ -225,7 +225,6 @@ read_row(Relation rel, HeapTuple tuple)
 	}
 
 	format->name = column_text(values, COLUMN_NAME);
-	format->name_len = (int) strlen(format->name);
 	format->zone_name = column_text(values, COLUMN_TIME_ZONE);
 	format->by_hash = strcmp(column_text(values, COLUMN_TEXT_ROUTE), "hash") == 0;
 
@@ -349,7 +348,7 @@ formats_find(const List *formats, const char *name, int len)
 	{
 		const FormatRow *format = lfirst(lc);
 
-		if (format->name_len == len && memcmp(format->name, name, len) == 0)
+		if (strlen(format->name) == len && memcmp(format->name, name, len) == 0)
 		{
 			format_require_usable(format);
 			return format;

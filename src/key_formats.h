@@ -20,7 +20,6 @@
 typedef struct FormatRow
 {
 	const char *name;
-	int			name_len;
 	KeyFormat	key;
 	int64		tables;			/* over all databases */
 	bool		by_hash;		/* how texts are routed */
