@@ -77,7 +77,6 @@ static struct
 								 * next one has to be */
 	int64		retry_at;		/* not before */
 	int64		not_before;		/* the first of the tags that are to wait */
-	bool		has_begun;		/* segment_begin() was called */
 }			request;
 
 /*
@@ -274,28 +273,11 @@ build_command(LinkRequest *sent)
 	return true;
 }
 
-/*
- * Does a session wait for what the services had begun when they ended, before
- * this process was started?
- */
-static bool
-is_left_over(void)
-{
-	bool		is_sent;
-
-	if (request.has_begun)
-		return false;
-	LWLockAcquire(shared->segments.lock, LW_SHARED);
-	is_sent = shared->segments.command.state == COMMAND_SENT;
-	LWLockRelease(shared->segments.lock);
-	return is_sent;
-}
-
 int64
 segment_fetch_due(void)
 {
 	if (pg_atomic_read_u32(&shared->segments.requested) != 0 ||
-		request.kind == FETCH_COMMAND || is_left_over())
+		request.kind == FETCH_COMMAND)
 		return request.retry_at;
 	if (!segment_is_at_home() && shared->segments.used > 0)
 		return Max(Min(request.reported_at + POLL_MS * INT64CONST(1000), request.not_before),
@@ -818,5 +800,4 @@ segment_begin(void)
 	segment_fetch_handle_result(&result);
 	if (segments->used > 0)
 		pg_atomic_write_u32(&segments->requested, 1);
-	request.has_begun = true;
 }
