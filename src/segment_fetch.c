@@ -79,6 +79,23 @@ static struct
 	int64		not_before;		/* the first of the tags that are to wait */
 }			request;
 
+/* Of a command that was sent, and is not known to have been answered. */
+#define HINT_OF_COMMAND	"The command may have been carried out anyway."
+
+/*
+ * What a session has asked for did not work.  The texts are in UTF-8.
+ */
+static void
+command_failed(int sqlstate, const char *message, const char *detail, const char *hint)
+{
+	SegmentResult result = {.sqlstate = sqlstate};
+
+	utf8_copy(result.message, sizeof(result.message), message);
+	utf8_copy(result.detail, sizeof(result.detail), detail);
+	utf8_copy(result.hint, sizeof(result.hint), hint);
+	segment_fetch_handle_result(&result);
+}
+
 /*
  * Choosing
  */
@@ -290,7 +307,12 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 {
 	Segments   *segments = &shared->segments;
 
-	segment_fetch_abandon();
+	/* an ERROR has ended the one under way, or the setting has changed */
+	if (request.kind == FETCH_COMMAND)
+		command_failed(ERRCODE_CONNECTION_FAILURE,
+					   "the background worker no longer waits for the answer",
+					   "", HINT_OF_COMMAND);
+	request.kind = FETCH_NOTHING;
 	request.sent_at = sent_at;
 	pg_atomic_exchange_u32(&segments->requested, 0);
 
@@ -640,20 +662,6 @@ segment_fetch_handle_result(const SegmentResult *result)
 	ConditionVariableBroadcast(&segments->changed);
 }
 
-void
-segment_fetch_abandon(void)
-{
-	SegmentResult result = {
-		.sqlstate = ERRCODE_CONNECTION_FAILURE,
-		.message = "the background worker no longer waits for the answer",
-		.hint = "The command may have been carried out anyway."
-	};
-
-	if (request.kind == FETCH_COMMAND)
-		segment_fetch_handle_result(&result);
-	request.kind = FETCH_NOTHING;
-}
-
 /*
  * Failing
  */
@@ -718,14 +726,7 @@ segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 		hint = "In the registry, run GRANT EXECUTE ON FUNCTION snowflake_create_tag, snowflake_alter_tag, snowflake_drop_tag TO the role of \"snowflake.registry\".";
 
 	if (request.kind == FETCH_COMMAND)
-	{
-		SegmentResult result = {.sqlstate = sqlstate};
-
-		utf8_copy(result.message, sizeof(result.message), message);
-		utf8_copy(result.detail, sizeof(result.detail), detail);
-		utf8_copy(result.hint, sizeof(result.hint), hint);
-		segment_fetch_handle_result(&result);
-	}
+		command_failed(sqlstate, message, detail, hint);
 	else if (request.kind == FETCH_TAKE)
 	{
 		char	   *error = psprintf(segment_is_at_home() ? "The home database cannot give segments: %s." :
@@ -752,14 +753,8 @@ segment_fetch_note_no_answer(const char *error, bool passes)
 	LWLockRelease(segments->lock);
 
 	if (request.kind == FETCH_COMMAND)
-	{
-		SegmentResult result = {.sqlstate = ERRCODE_CONNECTION_FAILURE};
-
-		utf8_copy(result.message, sizeof(result.message), "the registry did not answer");
-		utf8_copy(result.detail, sizeof(result.detail), error);
-		utf8_copy(result.hint, sizeof(result.hint), "The command may have been carried out anyway.");
-		segment_fetch_handle_result(&result);
-	}
+		command_failed(ERRCODE_CONNECTION_FAILURE, "the registry did not answer", error,
+					   HINT_OF_COMMAND);
 	else if (request.kind == FETCH_TAKE)
 		take_failed(error, passes, false);
 }
@@ -780,11 +775,6 @@ void
 segment_begin(void)
 {
 	Segments   *segments = &shared->segments;
-	SegmentResult result = {
-		.sqlstate = ERRCODE_ADMIN_SHUTDOWN,
-		.message = "the background worker has ended",
-		.hint = "The command may have been carried out anyway."
-	};
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < segments->used; i++)
@@ -797,7 +787,7 @@ segment_begin(void)
 	}
 	LWLockRelease(segments->lock);
 	segment_leave_home();
-	segment_fetch_handle_result(&result);
+	command_failed(ERRCODE_ADMIN_SHUTDOWN, "the background worker has ended", "", HINT_OF_COMMAND);
 	if (segments->used > 0)
 		pg_atomic_write_u32(&segments->requested, 1);
 }

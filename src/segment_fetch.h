@@ -44,12 +44,6 @@ extern SegmentFetchKind segment_fetch_build(LinkRequest *sent, int64 sent_at,
 extern SegmentFetchKind segment_fetch_kind(void);
 
 /*
- * An ERROR has ended the request under way, or the setting has changed: no
- * answer to it is awaited any more.
- */
-extern void segment_fetch_abandon(void);
-
-/*
  * The answer to FETCH_TAKE.  Sorts the rows.
  */
 extern void segment_fetch_handle_rows(SegmentRow *rows, int nrows);
