@@ -170,13 +170,12 @@ static void
 add_ask(Segment *segment, TimestampTz now, bool takes)
 {
 	SegmentAsk *ask = &request.asks[request.nasks++];
-	bool		is_asked = takes && is_asked_now(segment, clock_read_steady());
 
-	if (is_asked)
+	if (takes)
 		pg_atomic_write_u32(&segment->asked, 0);
 	ask->segment = segment;
 	ask->serial = pg_atomic_read_u32(&segment->serial);
-	ask->length = is_asked && !segment->has_next ? wanted_length(segment, now) : 0;
+	ask->length = takes && !segment->has_next ? wanted_length(segment, now) : 0;
 	ask->seen = segment->seen;
 	strlcpy(ask->tag, segment->tag, sizeof(ask->tag));
 	strlcpy(ask->incarnation, segment->incarnation, sizeof(ask->incarnation));
@@ -233,17 +232,17 @@ build_take(LinkRequest *take, bool is_full, bool takes)
 	for (int i = 0; i < segments->used; i++)
 	{
 		Segment    *segment = SEGMENT(i);
-		bool		is_new = segment->incarnation[0] == '\0';
 		bool		is_asked = is_asked_now(segment, steady);
 		bool		is_its_turn = alone != NULL ? segment == alone : !goes_alone(segment);
+		bool		is_taken = is_asked && is_its_turn && takes;
 
 		if (segment->state == SEGMENT_FREE)
 			continue;
 		if (pg_atomic_read_u32(&segment->asked) != 0 && !is_asked)
 			request.not_before = Min(request.not_before, segment->not_before);
-		is_skipped |= is_asked && !(is_its_turn && takes);
-		if ((is_asked && is_its_turn) || (is_full && !is_new))
-			add_ask(segment, now, is_its_turn && takes);
+		is_skipped |= is_asked && !is_taken;
+		if ((is_asked && is_its_turn) || (is_full && segment->incarnation[0] != '\0'))
+			add_ask(segment, now, is_taken);
 	}
 	LWLockRelease(segments->lock);
 	if (is_skipped)
