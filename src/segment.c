@@ -184,28 +184,16 @@ segment_runs_out(Segment *segment)
 }
 
 bool
-segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from, int64 *to, uint32 *used)
+segment_used(Segment *segment, uint32 *used)
 {
-	uint64		word = pg_atomic_read_u64(&segment->word);
-	int			i = GENERATION(word) & 1;
-
-	*buffer = segment->buffers[i];
-	*from = segment->from[i];
-	*to = segment->to[i];
-	*used = GONE(word);
-	return GONE(word) != SEGMENT_CLOSED;
+	*used = GONE(pg_atomic_read_u64(&segment->word));
+	return *used != SEGMENT_CLOSED;
 }
 
 bool
 segment_has_numbers(Segment *segment)
 {
-	SegmentBuffer buffer;
-	int64		from;
-	int64		to;
-	uint32		used;
-
-	return segment->has_next ||
-		(segment_used(segment, &buffer, &from, &to, &used) && used < buffer.count);
+	return segment->has_next || !is_exhausted(segment, pg_atomic_read_u64(&segment->word));
 }
 
 uint64

@@ -72,8 +72,7 @@ extern bool segment_is_valid(void);
 extern Segment *segment_find(const char *utf8);
 
 /* How many numbers of the buffer in use are gone; false when none is in use. */
-extern bool segment_used(Segment *segment, SegmentBuffer *buffer, int64 *from,
-						 int64 *to, uint32 *used);
+extern bool segment_used(Segment *segment, uint32 *used);
 
 /* Are there numbers to take? */
 extern bool segment_has_numbers(Segment *segment);

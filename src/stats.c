@@ -418,10 +418,7 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 	{
 		Row			row;
 		Segment		segment;
-		SegmentBuffer buffer;
 		int			spare;
-		int64		from;
-		int64		to;
 		uint32		used;
 
 		LWLockAcquire(shared->segments.lock, LW_SHARED);
@@ -431,6 +428,7 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 			continue;
 
 		/* of the copy */
+		spare = segment_spare(&segment);
 		row = begin_row(rsinfo->setDesc);
 		set(&row, "tag", CStringGetTextDatum(utf8_to_server(segment.tag)));
 		set(&row, "state", CStringGetTextDatum(states[segment.state]));
@@ -442,16 +440,15 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 			set(&row, "remainder", Int32GetDatum(segment.remainder));
 			set(&row, "max_value", Int64GetDatum(segment.max_value));
 		}
-		if (segment_used(&segment, &buffer, &from, &to, &used))
+		if (segment_used(&segment, &used))
 		{
-			set(&row, "first", Int64GetDatum(from));
-			set(&row, "last", Int64GetDatum(to));
+			set(&row, "first", Int64GetDatum(segment.from[!spare]));
+			set(&row, "last", Int64GetDatum(segment.to[!spare]));
 			set(&row, "used", Int64GetDatum(used));
-			set(&row, "unused", Int64GetDatum((int64) buffer.count - used));
+			set(&row, "unused", Int64GetDatum((int64) segment.buffers[!spare].count - used));
 		}
 		if (segment.has_next)
 		{
-			spare = segment_spare(&segment);
 			set(&row, "next_first", Int64GetDatum(segment.from[spare]));
 			set(&row, "next_last", Int64GetDatum(segment.to[spare]));
 		}
