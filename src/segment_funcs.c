@@ -357,12 +357,12 @@ run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind, const SegmentOptio
  */
 
 static void
-check_start(int64 start)
+check_number(const char *name, int64 number)
 {
-	if (start < 1)
+	if (number < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("start " INT64_FORMAT " is out of range", start),
+				 errmsg("%s " INT64_FORMAT " is out of range", name, number),
 				 errdetail("Numbers of segments begin at 1 or above.")));
 }
 
@@ -374,16 +374,6 @@ check_step(int64 step)
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("step " INT64_FORMAT " is out of range", step),
 				 errdetail("A segment spans from 1 to %d numbers.", PG_INT32_MAX)));
-}
-
-static void
-check_max_value(int64 max_value)
-{
-	if (max_value < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("max_value " INT64_FORMAT " is out of range", max_value),
-				 errdetail("Numbers of segments begin at 1 or above.")));
 }
 
 static void
@@ -431,9 +421,9 @@ snowflake_segment_create(PG_FUNCTION_ARGS)
 	options.max_value = PG_GETARG_INT64(5);
 	getarg_description(fcinfo, 6, &options);
 
-	check_start(options.start);
+	check_number("start", options.start);
 	check_step(step);
-	check_max_value(options.max_value);
+	check_number("max_value", options.max_value);
 	if (delta < 1 || delta > step)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -472,14 +462,14 @@ snowflake_segment_alter(PG_FUNCTION_ARGS)
 	options.has_step = !PG_ARGISNULL(2);
 	options.has_max_value = !PG_ARGISNULL(3);
 	if (options.has_start)
-		check_start(options.start = PG_GETARG_INT64(1));
+		check_number("start", options.start = PG_GETARG_INT64(1));
 	if (options.has_step)
 	{
 		check_step(PG_GETARG_INT64(2));
 		options.step = (int32) PG_GETARG_INT64(2);
 	}
 	if (options.has_max_value)
-		check_max_value(options.max_value = PG_GETARG_INT64(3));
+		check_number("max_value", options.max_value = PG_GETARG_INT64(3));
 	getarg_description(fcinfo, 4, &options);
 
 	run_command(fcinfo, SEGMENT_ALTER, &options);
