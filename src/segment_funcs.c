@@ -379,13 +379,11 @@ check_step(int64 step)
 static void
 getarg_description(FunctionCallInfo fcinfo, int argno, SegmentOptions *options)
 {
-	text	   *description;
 	char	   *utf8;
 
 	if (PG_ARGISNULL(argno))
 		return;
-	description = PG_GETARG_TEXT_PP(argno);
-	utf8 = text_to_cstring(description);
+	utf8 = text_to_cstring(PG_GETARG_TEXT_PP(argno));
 	utf8 = pg_server_to_any(utf8, (int) strlen(utf8), PG_UTF8);
 	if (strlen(utf8) >= sizeof(options->description))
 		ereport(ERROR,

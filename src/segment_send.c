@@ -134,13 +134,6 @@ RegistryLink segment_link = {.client = &client};
 	" JOIN pg_catalog.pg_roles r ON r.oid = e.extowner" \
 	" WHERE e.extname = '" REGISTRY_EXTENSION "'"
 
-/* What FIND_SCHEMA has found, to be put before a name. */
-static char *
-found_schema(void)
-{
-	return psprintf("%s.", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
-}
-
 /*
  * The schema with the functions, to be put before a name; NULL where there is
  * none.
@@ -174,7 +167,7 @@ find_schema(bool create)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("extension \"" REGISTRY_EXTENSION "\" in the home database does not belong to a superuser"),
 				 errhint("If it has tags, the database is a registry: name it in \"snowflake.registry\". If it has none, drop the extension, and the background worker creates it.")));
-	return found_schema();
+	return psprintf("%s.", TextDatumGetCString(home_result(1)));
 }
 
 /*
@@ -189,13 +182,6 @@ run_at_home(const LinkRequest *sent, const char *schema)
 		values[i] = sent->values[i] == NULL ? NULL :
 			pg_any_to_server(sent->values[i], (int) strlen(sent->values[i]), PG_UTF8);
 	return (int) home_run_texts(psprintf(sent->sql, schema), sent->nparams, values);
-}
-
-static void
-append_hex(StringInfo to, const char *text)
-{
-	for (; *text != '\0'; text++)
-		appendStringInfo(to, "%02x", (unsigned char) *text);
 }
 
 int64
@@ -350,7 +336,8 @@ run_compare(SegmentRow *const *news, int nnews, const char *schema)
 		const char *comma = i > 0 ? "," : "";
 
 		appendStringInfoString(&arrays[0], comma);
-		append_hex(&arrays[0], row->tag);
+		for (const char *c = row->tag; *c != '\0'; c++)
+			appendStringInfo(&arrays[0], "%02x", (unsigned char) *c);
 		appendStringInfo(&arrays[1], "%s" INT64_FORMAT, comma,
 						 row->is_given ? row->from - 1 : row->max_id);
 		if (row->is_given)
