@@ -247,21 +247,15 @@ give_up_connecting(RegistryLink *link)
 static char *
 list_element(const char *list, int n)
 {
-	char	   *copy = pstrdup(list);
-	char	   *element = copy;
-
-	if (strchr(copy, ',') == NULL)
-		return copy;
-	for (int i = 0; i < n && element != NULL; i++)
+	if (strchr(list, ',') == NULL)
+		return pstrdup(list);
+	for (int i = 0; i < n; i++)
 	{
-		element = strchr(element, ',');
-		if (element != NULL)
-			element++;
+		list += strcspn(list, ",");
+		if (*list == ',')
+			list++;
 	}
-	if (element == NULL)
-		return pstrdup("");
-	element[strcspn(element, ",")] = '\0';
-	return element;
+	return pnstrdup(list, strcspn(list, ","));
 }
 
 static int
