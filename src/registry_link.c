@@ -142,29 +142,28 @@ next_pause_ms(RegistryLink *link, bool passes)
 }
 
 /*
- * It did not work this time.  libpq ends its messages with a newline.
+ * It did not work this time.  libpq ends its messages with a newline.  The
+ * reason may be the connection's.
  */
 static void
-fail(RegistryLink *link, const LinkFailure *failure)
+fail(RegistryLink *link, const char *reason, LinkFailure *failure)
 {
-	LinkFailure copy = *failure;
-	int			length = strlen(failure->reason);
+	int			length = strlen(reason);
 	const char *message;
 	const char *hint = failure->hint;
 	uint64		left_out;
 
-	while (length > 0 && strchr("\n.", failure->reason[length - 1]) != NULL)
+	while (length > 0 && strchr("\n.", reason[length - 1]) != NULL)
 		length--;
-	copy.reason = pnstrdup(failure->reason, length);
-	copy.sentence = psprintf("The registry could not be asked: %s.", copy.reason);
+	failure->sentence = psprintf("The registry could not be asked: %.*s.", length, reason);
 
 	disconnect(link);
 	rest(link, failure->is_quiet ? 0 : next_pause_ms(link, failure->passes));
-	message = link->client->failed(&copy, &hint);
+	message = link->client->failed(failure, &hint);
 	if (!failure->is_quiet && log_is_due(link->client->log_kind, &left_out))
 		ereport(WARNING,
 				(errmsg_internal("%s", message),
-				 errdetail("%s%s", copy.sentence, log_left_out(left_out)),
+				 errdetail("%s%s", failure->sentence, log_left_out(left_out)),
 				 errhint("%s", hint)));
 }
 
@@ -180,20 +179,13 @@ registry_link_sqlstate(const PGresult *answer)
 void
 registry_link_give_up(RegistryLink *link, const char *reason)
 {
-	LinkFailure failure = {.reason = reason,.passes = true};
-
-	fail(link, &failure);
+	fail(link, reason, &(LinkFailure) {.passes = true});
 }
 
-/*
- * Somebody has to mend it.
- */
 void
 registry_link_give_up_for_long(RegistryLink *link, const char *reason, const char *hint)
 {
-	LinkFailure failure = {.reason = reason,.hint = hint};
-
-	fail(link, &failure);
+	fail(link, reason, &(LinkFailure) {.hint = hint});
 }
 
 bool
@@ -220,7 +212,7 @@ give_up_connecting(RegistryLink *link)
 		"authentication failed", "no pg_hba.conf entry", "does not exist",
 		"is not permitted to log in", "permission denied for database"
 	};
-	const char *message = pstrdup(PQerrorMessage(link->conn));
+	const char *message = PQerrorMessage(link->conn);
 
 	if (PQconnectionNeedsPassword(link->conn) ||
 		strstr(message, "no password supplied") != NULL)
@@ -552,7 +544,6 @@ registry_link_give_up_with_error(RegistryLink *link)
 	int			sqlstate = registry_link_sqlstate(link->answer);
 	const char *message = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_DETAIL);
-	const char *hint = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_HINT);
 	LinkFailure failure = {.passes = true};
 
 	if (message == NULL || sqlstate == 0)
@@ -561,12 +552,10 @@ registry_link_give_up_with_error(RegistryLink *link)
 		failure.passes = wait_error_passes(sqlstate);
 	if (sqlstate == ERRCODE_DUPLICATE_PSTATEMENT || sqlstate == ERRCODE_UNDEFINED_PSTATEMENT)
 		detail = "a pooler in between must be in session mode";
-	failure.reason = detail == NULL ? pstrdup(message) :
-		psprintf("%s (%s)", message, detail);
-	failure.hint = hint == NULL ? NULL : pstrdup(hint);
+	failure.hint = PQresultErrorField(link->answer, PG_DIAG_MESSAGE_HINT);
 	failure.is_quiet = !failure.passes && !link->is_doubted;
 	link->is_doubted = !failure.passes;
-	fail(link, &failure);
+	fail(link, detail == NULL ? message : psprintf("%s (%s)", message, detail), &failure);
 }
 
 /*

@@ -49,7 +49,6 @@ typedef struct RegistryLink RegistryLink;
 typedef struct LinkFailure
 {
 	const char *sentence;		/* that says so */
-	const char *reason;			/* in it, without a full stop */
 	const char *hint;			/* what to do, a sentence; NULL for nothing
 								 * special */
 	bool		passes;			/* by itself; else somebody has to mend it */
