@@ -17,14 +17,10 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "miscadmin.h"
 #include "postmaster/postmaster.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
-#include "instance.h"
 #include "lease.h"
 #include "lease_fetch.h"
 

@@ -46,7 +46,6 @@
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "postmaster/postmaster.h"
-#include "utils/errcodes.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"

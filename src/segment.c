@@ -42,11 +42,8 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
-#include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 #include "clock.h"
-#include "mark.h"
 #include "other_extensions.h"
 #include "segment.h"
 #include "utf8.h"

@@ -14,16 +14,12 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
 #include "clock.h"
-#include "compat.h"
 #include "home.h"
-#include "segment.h"
 #include "segment_fetch.h"
 #include "segment_send.h"
 #include "waits.h"
