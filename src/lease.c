@@ -422,8 +422,7 @@ lease_remember_at_exit(void)
 }
 
 /*
- * Is a number offered to the mark writer that it has not taken yet?  Where
- * not, number, floor and mark stay until one is.
+ * Where not, number, floor and mark stay until one is.
  */
 bool
 lease_is_offered(void)

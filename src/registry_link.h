@@ -129,8 +129,7 @@ typedef enum LinkState
 #define LINK_WARNING_SIZE	256
 
 /*
- * All zero but for the client at first.  But for client, sent_at and has_asked
- * only registry_link.c looks at it.
+ * All zero but for the client at first.  Written by registry_link.c alone.
  */
 struct RegistryLink
 {

@@ -639,9 +639,6 @@ apply_command(const SegmentCommand *command)
 	}
 }
 
-/*
- * The session that has asked may read what came of it.
- */
 void
 segment_fetch_handle_result(const SegmentResult *result)
 {
@@ -714,9 +711,6 @@ take_failed(const char *error, bool passes, bool is_answer)
 		request.sent_at + RETRY_MS * 1000;
 }
 
-/*
- * The registry, or the home database, has raised an error.
- */
 void
 segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 						 const char *hint)

@@ -19,7 +19,6 @@
 
 #include "segment_request.h"
 
-/* Names of functions come after their schema, or as the registry finds them. */
 const char	segment_take_sql[] =
 	"SELECT asked, incarnation, first, last, step, delta, remainder,"
 	" max_value, max_id, closed_until, is_guarded, place, reports, protocol,"

@@ -62,8 +62,7 @@ typedef struct SegmentReporter
 } SegmentReporter;
 
 /*
- * The requests.  In the statement, %s is what comes before the name of a
- * function: its schema, or nothing where the registry finds it without.
+ * The requests
  */
 
 extern const char segment_take_sql[];
@@ -81,7 +80,7 @@ extern void segment_request_take(LinkRequest *take, const SegmentAsk *asks,
 extern void segment_request_command(LinkRequest *sent, const SegmentCommand *command);
 
 /*
- * The answers.
+ * The answers
  */
 extern SegmentRow *segment_read_rows(const PGresult *answer, int nrows);
 
