@@ -357,13 +357,12 @@ run_compare(SegmentRow *const *news, int nnews, const char *schema)
 static void
 refuse(SegmentRow *row, int64 max_id)
 {
-	row->refusal = max_id == PG_INT64_MAX ?
-		psprintf("The home database gave numbers up to " INT64_FORMAT ", and the registry goes on at " INT64_FORMAT ". Create another tag.",
-				 max_id, row->is_given ? row->from : row->max_id + 1) :
-		psprintf("The home database gave numbers up to " INT64_FORMAT ", and the registry goes on at " INT64_FORMAT ". Run SELECT snowflake_segment_alter(%s, start => " INT64_FORMAT ").",
-				 max_id, row->is_given ? row->from : row->max_id + 1,
+	const char *cure = max_id == PG_INT64_MAX ? "Create another tag." :
+		psprintf("Run SELECT snowflake_segment_alter(%s, start => " INT64_FORMAT ").",
 				 quote_literal_cstr(row->tag), max_id + 1);
-	row->refusal_passes = false;
+
+	row->refusal = psprintf("The home database gave numbers up to " INT64_FORMAT ", and the registry goes on at " INT64_FORMAT ". %s",
+							max_id, row->is_given ? row->from : row->max_id + 1, cure);
 }
 
 static void
