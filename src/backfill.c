@@ -286,10 +286,10 @@ count_up(uint64 unit, uint64 *counter)
  * those that the mark is of.
  */
 static void
-require_open_mark(instr_time since)
+require_open_mark(Wait *wait)
 {
 	while (!mark_is_open())
-		worker_await(&shared->mark_writer, since, DRAW_FAILURE);
+		worker_await(&shared->mark_writer, wait, DRAW_FAILURE);
 	ConditionVariableCancelSleep();
 }
 
@@ -298,7 +298,8 @@ backfill_draw(uint64 unit)
 {
 	uint64		counter;
 	uint64		sequence;
-	Wait		wait = {0};
+	Wait		lease = {0};
+	Wait		numbers = {0};
 
 	if (tables == NULL)
 	{
@@ -319,17 +320,14 @@ backfill_draw(uint64 unit)
 		attach();
 	}
 	while (!lease_is_valid())
-		lease_wait(0, &wait);
+		lease_wait(0, &lease);
 
 	if (!count_up(unit, &counter))
 	{
-		instr_time	since;
-
-		INSTR_TIME_SET_CURRENT(since);
-		require_open_mark(since);
+		require_open_mark(&numbers);
 		ConditionVariablePrepareToSleep(&shared->services.changed);
 		while (!count_up(unit, &counter))
-			worker_await(&shared->services, since, DRAW_FAILURE);
+			worker_await(&shared->services, &numbers, DRAW_FAILURE);
 		ConditionVariableCancelSleep();
 	}
 
@@ -372,15 +370,14 @@ void
 backfill_advance(uint64 number)
 {
 	Datum		mine = UInt64GetDatum(number);
-	instr_time	since;
+	Wait		wait = {0};
 
-	INSTR_TIME_SET_CURRENT(since);
-	require_open_mark(since);
+	require_open_mark(&wait);
 	ConditionVariablePrepareToSleep(&shared->services.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
 	{
 		while (!is_advanced(number))
-			worker_await(&shared->services, since, "could not reserve the sequence numbers to backfill with");
+			worker_await(&shared->services, &wait, "could not reserve the sequence numbers to backfill with");
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, mine);
 	take_back_advance(0, mine);

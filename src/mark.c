@@ -46,7 +46,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/ipc.h"
 #include "utils/timestamp.h"
 
@@ -159,16 +158,15 @@ mark_advance(uint64 floor_unit, MarkFloor kind)
 {
 	Mark	   *state = &shared->mark;
 	Advance		mine = {&state->advance_to_unit[kind], floor_unit};
-	instr_time	since;
+	Wait		wait = {0};
 
-	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_advance, PointerGetDatum(&mine));
 	{
 		while (pg_atomic_read_u64(&state->advanced_unit) < floor_unit)
 		{
 			shmem_raise(mine.request, floor_unit);
-			worker_await(&shared->mark_writer, since, MARK_FAILURE);
+			worker_await(&shared->mark_writer, &wait, MARK_FAILURE);
 		}
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, PointerGetDatum(&mine));
@@ -189,19 +187,18 @@ bool
 mark_accept(void)
 {
 	Mark	   *state = &shared->mark;
-	instr_time	since;
+	Wait		wait = {0};
 
 	if (pg_atomic_read_u64(&state->limit_unit) != 0)
 		return false;
 
-	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
 	{
 		while (pg_atomic_read_u64(&state->limit_unit) == 0)
 		{
 			pg_atomic_write_u32(&state->accept, 1);
-			worker_await(&shared->mark_writer, since, MARK_FAILURE);
+			worker_await(&shared->mark_writer, &wait, MARK_FAILURE);
 		}
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
@@ -219,9 +216,8 @@ mark_require_layout(void)
 {
 	Worker	   *writer = &shared->mark_writer;
 	const char *failure = "cannot tell the times of partitions: it is not known whether layout and epoch are as recorded";
-	instr_time	since;
+	Wait		wait = {0};
 
-	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&writer->changed);
 	while (!mark_is_open() && (!shared->mark.is_read || worker_is_refusing(writer)))
 	{
@@ -230,7 +226,7 @@ mark_require_layout(void)
 			worker_ask(writer);
 			worker_report(writer, failure);
 		}
-		worker_await(writer, since, failure);
+		worker_await(writer, &wait, failure);
 	}
 	ConditionVariableCancelSleep();
 }

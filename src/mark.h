@@ -12,7 +12,6 @@
 #ifndef SNOWFLAKE_MARK_H
 #define SNOWFLAKE_MARK_H
 
-#include "portability/instr_time.h"
 #include "utils/timestamp.h"
 
 #include "shmem.h"

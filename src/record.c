@@ -481,9 +481,8 @@ take_back_confirm(int code, Datum arg)
 void
 record_confirm(void)
 {
-	instr_time	since;
+	Wait		wait = {0};
 
-	INSTR_TIME_SET_CURRENT(since);
 	ConditionVariablePrepareToSleep(&shared->services.changed);
 	PG_ENSURE_ERROR_CLEANUP(take_back_confirm, (Datum) 0);
 	{
@@ -491,7 +490,7 @@ record_confirm(void)
 		while (pg_atomic_read_u32(&shared->mark.confirmed_before) != 0)
 		{
 			pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_CONFIRM);
-			worker_await(&shared->services, since, "the node number could not be confirmed");
+			worker_await(&shared->services, &wait, "the node number could not be confirmed");
 		}
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(take_back_confirm, (Datum) 0);

@@ -246,14 +246,10 @@ worker_report(Worker *worker, const char *failure)
 }
 
 void
-worker_await(Worker *worker, instr_time since, const char *failure)
+worker_await(Worker *worker, Wait *wait, const char *failure)
 {
-	instr_time	waited;
-	int64		left_ms;
+	int64		left_ms = wait_left_ms(wait);
 
-	INSTR_TIME_SET_CURRENT(waited);
-	INSTR_TIME_SUBTRACT(waited, since);
-	left_ms = snowflake_max_wait - (int64) INSTR_TIME_GET_MILLISEC(waited);
 	worker_ask(worker);
 	if (left_ms <= 0)
 		worker_report(worker, failure);

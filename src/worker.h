@@ -11,9 +11,8 @@
 #ifndef SNOWFLAKE_WORKER_H
 #define SNOWFLAKE_WORKER_H
 
-#include "portability/instr_time.h"
-
 #include "shmem.h"
+#include "waits.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -35,9 +34,9 @@ extern void worker_ask(Worker *worker);
  * Ask a worker and sleep until it changed something, for a while at most: to
  * be called again and again, by a backend that is prepared to sleep on
  * worker->changed.  Can be interrupted.  Raises an ERROR with that message and
- * the worker's reason when max_wait has passed "since".
+ * the worker's reason when max_wait has passed since the first of these calls.
  */
-extern void worker_await(Worker *worker, instr_time since, const char *failure);
+extern void worker_await(Worker *worker, Wait *wait, const char *failure);
 
 /* Raises that ERROR. */
 extern void worker_report(Worker *worker, const char *failure);
