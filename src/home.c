@@ -228,28 +228,13 @@ home_create(void)
 		home_run_ddl("CREATE EXTENSION " HOME_EXTENSION);
 }
 
-static uint64
-run(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
-{
-	int			result = SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
-
-	if (result < 0)
-		elog(ERROR, "%s failed: %s", sql, SPI_result_code_string(result));
-	return SPI_processed;
-}
-
-uint64
-home_run_plain(const char *sql)
-{
-	return run(sql, 0, NULL, NULL, NULL);
-}
-
 uint64
 home_run_texts(const char *sql, int nparams, const char *const *values)
 {
 	Oid		   *types = palloc(sizeof(Oid) * nparams);
 	Datum	   *datums = palloc0(sizeof(Datum) * nparams);
 	char	   *nulls = palloc(nparams);
+	int			result;
 
 	for (int i = 0; i < nparams; i++)
 	{
@@ -258,7 +243,10 @@ home_run_texts(const char *sql, int nparams, const char *const *values)
 		if (values[i] != NULL)
 			datums[i] = CStringGetTextDatum(values[i]);
 	}
-	return run(sql, nparams, types, datums, nulls);
+	result = SPI_execute_with_args(sql, nparams, types, datums, nulls, false, 0);
+	if (result < 0)
+		elog(ERROR, "%s failed: %s", sql, SPI_result_code_string(result));
+	return SPI_processed;
 }
 
 /*

@@ -36,7 +36,7 @@ extern void home_create(void);
  * Returns the number of rows.
  */
 #define home_run(...) home_run_plain(psprintf(__VA_ARGS__))
-extern uint64 home_run_plain(const char *sql);
+#define home_run_plain(sql) home_run_texts(sql, 0, NULL)
 
 /* Run a statement whose parameters are all of type text; NULL for null. */
 extern uint64 home_run_texts(const char *sql, int nparams, const char *const *values);
