@@ -406,10 +406,10 @@ remove_restored(void)
 		home_run_plain(statements);
 }
 
-bool
-record_is_due(void)
+int64
+record_due(void)
 {
-	return pg_atomic_read_u32(&shared->mark.to_record) != 0;
+	return pg_atomic_read_u32(&shared->mark.to_record) != 0 ? 0 : PG_INT64_MAX;
 }
 
 /*

@@ -60,7 +60,7 @@ extern char *record_hint(const char *layout, const char *epoch);
 extern void record_write(void);
 
 /* For the services: bring up to date what issuing IDs need not wait for. */
-extern bool record_is_due(void);
+extern int64 record_due(void);
 extern void record_serve(void);
 
 /*

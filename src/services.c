@@ -57,12 +57,6 @@ typedef struct Service
 	int64		retry_at;		/* steady clock */
 } Service;
 
-static int64
-record_due(void)
-{
-	return record_is_due() ? 0 : PG_INT64_MAX;
-}
-
 /* For snowflake_check(). */
 static void
 record_failed(void)
@@ -105,8 +99,7 @@ next_due(void)
 	{
 		int64		due = services[i].due();
 
-		if (due != PG_INT64_MAX)
-			next = Min(next, Max(due, services[i].retry_at));
+		next = Min(next, Max(due, services[i].retry_at));
 	}
 	return next;
 }
