@@ -251,7 +251,6 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	TimestampTz mark;
-	TimestampTz ts;
 	Datum		value;
 	bool		isnull;
 	int64		floor;
@@ -291,9 +290,7 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 	floor = layout_unit_ceil(&snowflake_layout, clock_since_epoch(mark));
 	if (floor <= 0)
 		return PointerGetDatum(NULL);
-	if (!clock_timestamp_of_unit((uint64) floor, &ts))
-		ts = DT_NOEND;
-	if (ts > clock_read() && !superuser())
+	if (clock_unit_or_end((uint64) floor) > clock_read() && !superuser())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to put the durable mark ahead of the clock"),
