@@ -59,11 +59,11 @@ clock_read_steady(void)
 }
 
 /*
- * Reads both at the same moment, or nearly: the least of some times between is
- * what it is wrong by.
+ * From the steady clock to the server's timestamps.  Reads both at the same
+ * moment, or nearly: the least of some times between is what it is wrong by.
  */
-int64
-clock_measure_offset(void)
+static int64
+measure_offset(void)
 {
 	int64		offset = 0;
 	int64		least = PG_INT64_MAX;
@@ -86,7 +86,7 @@ clock_measure_offset(void)
 void
 clock_init_shmem(void)
 {
-	int64		offset = clock_measure_offset();
+	int64		offset = measure_offset();
 	TimestampTz now = offset + clock_read_steady();
 
 	shared->clock.offset_us = offset;
@@ -301,7 +301,7 @@ clock_watch_steps(void)
 	offset = GetCurrentTimestamp() - clock_read_steady();
 	if (likely(llabs(offset - (int64) seen) < MIN_STEP_US))
 		return;
-	offset = clock_measure_offset();
+	offset = measure_offset();
 	if (llabs(offset - (int64) seen) < MIN_STEP_US)
 		return;
 

@@ -64,9 +64,6 @@ clock_name(void)
 /* Microseconds since some moment, on a clock that nobody can set. */
 extern int64 clock_read_steady(void);
 
-/* From that to the server's timestamps. */
-extern int64 clock_measure_offset(void);
-
 /* The first values in shared memory; after generator_init_shmem(). */
 extern void clock_init_shmem(void);
 

@@ -124,8 +124,12 @@ worker_ask(Worker *worker)
 	let_start_again();
 }
 
-int64
-worker_unanswered_us(Worker *worker)
+/*
+ * How long ago it was asked for something that it has not begun to look at, in
+ * microseconds; 0 for nothing.
+ */
+static int64
+get_unanswered_us(Worker *worker)
 {
 	uint64		at = pg_atomic_read_u64(&worker->requested_at_us);
 
@@ -171,7 +175,7 @@ worker_describe(Worker *worker, char **detail, char **hint)
 	uint32		number = pg_atomic_read_u32(&worker->proc);
 	const char *home = utf8_any_to_server(snowflake_database, PG_SQL_ASCII);
 	const char *name = worker == &shared->services ? SERVICES_NAME : MARK_WRITER_NAME;
-	int64		unanswered_us = worker_unanswered_us(worker);
+	int64		unanswered_us = get_unanswered_us(worker);
 	StringInfoData said;
 	bool		passes;
 	PGPROC	   *proc;

@@ -62,12 +62,6 @@ extern WorkerState worker_describe(Worker *worker, char **detail, char **hint);
 /* Has it failed so that waiting for it is of no use? */
 extern bool worker_is_refusing(const Worker *worker);
 
-/*
- * How long ago it was asked for something that it has not begun to look at, in
- * microseconds; 0 for nothing.
- */
-extern int64 worker_unanswered_us(Worker *worker);
-
 /* Is "max_worker_processes" too small, so that there is not one of each? */
 extern bool worker_is_left_out(void);
 
