@@ -292,9 +292,9 @@ prepare(void)
 {
 	generator_require();
 
-	my.can_hop = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER) &&
-		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
 	my.can_share = layout_is_above(&snowflake_layout, FIELD_TIME, FIELD_WORKER);
+	my.can_hop = my.can_share &&
+		!layout_is_above(&snowflake_layout, FIELD_SEQUENCE, FIELD_WORKER);
 	my.looks_at_lease = snowflake_layout.bits[FIELD_NODE] > 0 &&
 		(snowflake_clock == CLOCK_MODE_LOGICAL ||
 		 snowflake_layout.unit_us > LONG_UNIT_US);
@@ -545,15 +545,6 @@ take(uint64 want, int64 *first)
 }
 
 /*
- * The time unit of the last ID drawn from a slot.
- */
-static uint64
-word_time(int slot)
-{
-	return pg_atomic_read_u64(&SLOT(slot)->word) >> SEQUENCE_BITS;
-}
-
-/*
  * The earliest time unit, not before the given one, in which a slot has a
  * sequence number left.
  */
@@ -603,7 +594,8 @@ next_to_try(uint64 *time, int *slot)
 	 * Out of slots.  To have enough in the next units, begin them lower, as
 	 * far as nobody else has drawn there of late.
 	 */
-	while (my.start > 0 && word_time(my.start - 1) + 1 < *time)
+	while (my.start > 0 &&
+		   (pg_atomic_read_u64(&SLOT(my.start - 1)->word) >> SEQUENCE_BITS) + 1 < *time)
 		my.start--;
 
 	for (int i = my.start; i <= *slot; i++)
