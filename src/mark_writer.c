@@ -240,7 +240,7 @@ recover(bool asked, bool accept, uint64 dump_unit, uint64 server_unit)
 	bool		recorded;
 	int64		mark_us = 0;
 	int64		floor_us;
-	uint64		floor_unit;
+	uint64		floor_unit = Max(dump_unit, server_unit);
 
 	home_begin("reading the durable mark");
 	found = home_exists();
@@ -249,7 +249,6 @@ recover(bool asked, bool accept, uint64 dump_unit, uint64 server_unit)
 		mark_us = read_mark(&written);
 		pg_atomic_write_u64(&shared->mark.mark_us, (uint64) mark_us);
 	}
-	floor_unit = Max(dump_unit, server_unit);
 	floor_us = record_restored();
 	if (floor_unit > 0)
 		floor_us = Max(floor_us, mark_of_unit(floor_unit));
@@ -282,8 +281,7 @@ recover(bool asked, bool accept, uint64 dump_unit, uint64 server_unit)
 	pg_atomic_fetch_or_u32(&shared->mark.to_record, RECORD_LOOK);
 	worker_ask(&shared->services);
 
-	floor_unit = Max(mark_to_unit(mark_us, true), 1);
-	raise_words(floor_unit);
+	raise_words(Max(mark_to_unit(mark_us, true), 1));
 	publish(mark_us);
 	shared->mark.is_read = true;
 	return true;
@@ -331,8 +329,7 @@ serve(void *is_asked)
 
 	if ((wanted_unit > 0 && mark_runs_out(wanted_unit)) || floor_unit > committed_unit)
 	{
-		uint64		unit = Min(Max(wanted_unit, floor_unit) + Max(window_units(), 1),
-							   MAX_TIME + 1);
+		uint64		unit = Min(Max(wanted_unit, floor_unit) + window_units(), MAX_TIME + 1);
 		int64		mark_us;
 
 		home_begin("raising the durable mark");
