@@ -45,7 +45,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"

@@ -20,7 +20,6 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "tcop/utility.h"
 
 #include "backfill.h"
 #include "clock.h"

@@ -22,7 +22,6 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_type.h"
 #include "common/int.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
