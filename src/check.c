@@ -675,7 +675,7 @@ snowflake_check(PG_FUNCTION_ARGS)
 Datum
 snowflake_can_draw(PG_FUNCTION_ARGS)
 {
-	CheckState	state = {.context = CurrentMemoryContext};
+	CheckState	state = {0};
 	Datum		values[2] = {BoolGetDatum(true)};
 	bool		nulls[2] = {false, true};
 

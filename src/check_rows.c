@@ -30,9 +30,8 @@ check_row(CheckState *state, const char *status, const char *detail)
 	state->nrows++;
 	if (state->rsinfo == NULL)
 	{
-		/* the check may be within SPI, whose memory goes */
 		if (state->error == NULL && strcmp(status, "error") == 0)
-			state->error = MemoryContextStrdup(state->context, detail);
+			state->error = detail;
 		return;
 	}
 
@@ -90,6 +89,7 @@ check_mark_bound_us(void)
 int
 check_begin(void)
 {
+	MemoryContext caller = CurrentMemoryContext;
 	int			nestlevel = NewGUCNestLevel();
 
 	(void) set_config_option("search_path", "pg_catalog, pg_temp",
@@ -101,6 +101,7 @@ check_begin(void)
 							 GUC_ACTION_SAVE, true, 0, false);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
+	MemoryContextSwitchTo(caller);	/* what is found outlives SPI */
 	return nestlevel;
 }
 

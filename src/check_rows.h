@@ -20,8 +20,7 @@
 typedef struct CheckState
 {
 	ReturnSetInfo *rsinfo;		/* the result, or NULL: */
-	MemoryContext context;		/* then where the error is kept */
-	const char *error;			/* its detail, NULL for none */
+	const char *error;			/* then the error's detail, NULL for none */
 	Oid			schema;			/* of this extension */
 	const char *check;			/* the one at work */
 	int			nrows;			/* that it has added */
@@ -40,7 +39,10 @@ check_in_ms(int64 us)
 /* How far the durable mark is ahead of the clock at most, in microseconds. */
 extern int64 check_mark_bound_us(void);
 
-/* Add a row to the result; the second one with a format. */
+/*
+ * Add a row to the result; the second one with a format.  The detail must last
+ * as long as the result.
+ */
 extern void check_row(CheckState *state, const char *status, const char *detail);
 #define check_say(state, status, ...) check_row(state, status, psprintf(__VA_ARGS__))
 
@@ -55,7 +57,7 @@ extern char *check_try(void (*function) (CheckState *state, void *arg),
  * Between check_begin() and check_end() there is an SPI connection, and the
  * search path is the catalog and the temporary schema only, so that nothing
  * that others have put elsewhere is found by a name.  An error cleans up both,
- * with the transaction.
+ * with the transaction.  The memory context stays the caller's.
  *
  * check_query() sees what was committed by now, whatever the isolation level.
  * Returns the number of rows.  A value is of a row, from 0, and a column, from

@@ -28,7 +28,6 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "check_rows.h"
@@ -73,8 +72,6 @@ check_standby_node(void)
 							 " FROM (%s) AS p (datname, says, is_own, is_home) WHERE is_own AND is_home",
 							 record_pointers())) > 0)
 		node = check_value(0, 1);
-	if (node != NULL)
-		node = MemoryContextStrdup(CurTransactionContext, node);
 	check_end(nestlevel);
 	return node;
 }

@@ -533,18 +533,13 @@ void
 check_tables(CheckState *state)
 {
 	Findings	findings = {0};
-	MemoryContext caller = CurrentMemoryContext;
 	Column	   *columns = NULL;
-	int			nestlevel;
-	int			ncolumns;
+	int			nestlevel = check_begin();
+	int			ncolumns = find_columns(state, &findings, &columns);
 	int			nerrors;
 	int			n;
 
-	nestlevel = check_begin();
-	MemoryContextSwitchTo(caller);	/* the columns must outlive SPI */
-	ncolumns = find_columns(state, &findings, &columns);
 	check_end(nestlevel);
-	MemoryContextSwitchTo(caller);
 
 	for (int i = 0; i < ncolumns; i++)
 	{
