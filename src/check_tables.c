@@ -349,22 +349,19 @@ look_at(Column *column, Holder *holder)
 
 	if (!ConditionalLockRelationOid(holder->index, AccessShareLock))
 		skip(column->findings, holder->name, "locked");
+	else if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(holder->index)))
+	{
+		skip(column->findings, holder->name, "its index was dropped");
+		UnlockRelationOid(holder->index, AccessShareLock);
+	}
 	else
 	{
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(holder->index)))
-		{
-			skip(column->findings, holder->name, "its index was dropped");
-			UnlockRelationOid(holder->index, AccessShareLock);
-		}
+		index = index_open(holder->index, NoLock);
+		if (is_usable(index))
+			read_ids(column, holder, table, index);
 		else
-		{
-			index = index_open(holder->index, NoLock);
-			if (is_usable(index))
-				read_ids(column, holder, table, index);
-			else
-				skip(column->findings, holder->name, "its index is not usable yet");
-			index_close(index, AccessShareLock);
-		}
+			skip(column->findings, holder->name, "its index is not usable yet");
+		index_close(index, AccessShareLock);
 	}
 	table_close(table, AccessShareLock);
 }
@@ -397,14 +394,12 @@ static void
 judge(CheckState *state, Column *column)
 {
 	Findings   *findings = column->findings;
-	int			number = lease_node();
-	bool		has_number = number >= 0;
-	uint64		own = (uint64) Max(number, 0);
+	int			number = lease_node();	/* -1 for none, as no ID has */
 	TimestampTz now = clock_read();
 	uint64		limit = limit_of_draws();
 	int64		latest = layout_unit_floor(&snowflake_layout,
 										   clock_since_epoch(now + MAX_DRIFT_US));
-	int64		stranger = 0;
+	int64		stranger = 0;	/* what is negative can be no ID */
 	int64		above = -1;		/* IDs, each the first of its kind */
 	int64		future = -1;
 	List	   *nodes = NIL;
@@ -417,13 +412,12 @@ judge(CheckState *state, Column *column)
 
 		if (id < 0 || id > layout_max_id(&snowflake_layout))
 		{
-			if (stranger == 0)
-				stranger = id;
+			stranger = Max(stranger, id);
 			continue;
 		}
 		time = layout_unpack(&snowflake_layout, id, FIELD_TIME);
 		node = layout_unpack(&snowflake_layout, id, FIELD_NODE);
-		if (limit != 0 && time >= limit && has_number && node == own)
+		if (limit != 0 && time >= limit && (int64) node == number)
 		{
 			if (above < 0)
 				above = id;
@@ -432,7 +426,7 @@ judge(CheckState *state, Column *column)
 			future = id;
 
 		/* numbers from before a conversion are of no node */
-		if (has_number && node != own &&
+		if (number >= 0 && (int64) node != number &&
 			time >= USECS_PER_HOUR / snowflake_layout.unit_us)
 			nodes = list_append_unique(nodes, makeString(psprintf(UINT64_FORMAT, node)));
 	}
@@ -450,7 +444,7 @@ judge(CheckState *state, Column *column)
 											(int64) time > latest ?
 											" Then no ID can be drawn before that time; if the row is a mistake, delete it instead." : ""));
 	}
-	if (stranger > 0)			/* what is negative can be no ID */
+	if (stranger > 0)
 		findings->warnings = lappend(findings->warnings,
 									 psprintf("%s has numbers that are no IDs of the layout \"%s\", such as " INT64_FORMAT ". If IDs were drawn with another layout, %s(id, layout, epoch) reads them.",
 											  column->name, snowflake_layout_text, stranger,
@@ -564,12 +558,11 @@ check_tables(CheckState *state)
 	check_row(state, "ok",
 			  findings.ncolumns == 0 ?
 			  "No bigint column of this database draws snowflake IDs by default." :
-			  psprintf("Columns of this database that draw snowflake IDs by default: %d. The last %d IDs of each were looked at.%s%s%s%s",
+			  psprintf("Columns of this database that draw snowflake IDs by default: %d. The last %d IDs of each were looked at.%s%s",
 					   findings.ncolumns, SAMPLE,
 					   findings.others == NIL ? "" :
 					   psprintf(" IDs of other nodes than this one, %d: %s.",
 								lease_node(), join(findings.others)),
-					   findings.skipped == NIL ? "" : " Not looked at: ",
-					   findings.skipped == NIL ? "" : join(findings.skipped),
-					   findings.skipped == NIL ? "" : "."));
+					   findings.skipped == NIL ? "" :
+					   psprintf(" Not looked at: %s.", join(findings.skipped))));
 }
