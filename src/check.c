@@ -20,7 +20,6 @@
 #include <sys/timex.h>
 #endif
 
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
@@ -29,7 +28,6 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/tuplestore.h"
 
 #include "args.h"
 #include "check_catalogs.h"

@@ -18,7 +18,6 @@
 #include "utils/tuplestore.h"
 
 #include "check_rows.h"
-#include "clock.h"
 #include "settings.h"
 
 void

@@ -16,7 +16,6 @@
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "commands/dbcommands.h"
@@ -26,7 +25,6 @@
 #include "replication/walreceiver.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 

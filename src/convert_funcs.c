@@ -17,7 +17,6 @@
 #include "miscadmin.h"
 #include "nodes/nodes.h"
 #include "optimizer/optimizer.h"
-#include "tcop/utility.h"
 #include "utils/builtins.h"
 
 #include "args.h"

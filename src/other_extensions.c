@@ -18,7 +18,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"

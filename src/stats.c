@@ -16,7 +16,6 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "storage/proc.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
