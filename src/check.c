@@ -655,7 +655,6 @@ run_checks(CheckState *state, bool of_drawing)
 	}
 }
 
-/* snowflake_check() */
 Datum
 snowflake_check(PG_FUNCTION_ARGS)
 {
@@ -669,7 +668,6 @@ snowflake_check(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* snowflake_can_draw() */
 Datum
 snowflake_can_draw(PG_FUNCTION_ARGS)
 {

@@ -122,10 +122,6 @@ check_layout(CheckState *state)
 	check_end(nestlevel);
 }
 
-/*
- * Replication
- */
-
 /* What the extension keeps here: "kept", with oid, relkind and is_home */
 #define KEPT \
 	"WITH kept AS (SELECT c.oid, c.relkind, e.extname = '" HOME_EXTENSION "' AS is_home" \
@@ -227,10 +223,6 @@ check_replication(CheckState *state)
 	check_end(nestlevel);
 }
 
-/*
- * Partitions
- */
-
 void
 check_partitions(CheckState *state)
 {
@@ -250,10 +242,6 @@ check_partitions(CheckState *state)
 		check_row(state, check_value(i, 1), check_value(i, 2));
 	check_end(nestlevel);
 }
-
-/*
- * Other extensions
- */
 
 void
 check_other_extension(CheckState *state)
@@ -295,7 +283,7 @@ check_other_extension(CheckState *state)
 	}
 
 	/* the files are shown to roles that may see them */
-	n = (int) check_query("SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')");
+	check_query("SELECT has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')");
 	if (check_value_bool(0, 1) &&
 		check_query("SELECT sourcefile, sourceline FROM pg_file_settings"
 				  " WHERE name = 'snowflake.node' ORDER BY seqno LIMIT 1") > 0)

@@ -81,10 +81,6 @@ check_mark_bound_us(void)
 		2 * snowflake_layout.unit_us;
 }
 
-/*
- * Queries
- */
-
 int
 check_begin(void)
 {
