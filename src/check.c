@@ -628,9 +628,9 @@ run_check(CheckState *state, void *arg)
 				  checks[i].unloaded);
 }
 
-/* All checks, or those of drawing until there is an error. */
+/* All checks; without a result those of drawing, until there is an error. */
 static void
-run_checks(CheckState *state, bool of_drawing)
+run_checks(CheckState *state)
 {
 	/* before the clock: what is drawn meanwhile must not look ahead of it */
 	if (shared != NULL && mark_last_unit(&state->earliest))
@@ -645,7 +645,7 @@ run_checks(CheckState *state, bool of_drawing)
 	{
 		char	   *failure;
 
-		if (of_drawing && (!checks[i].of_drawing || state->error != NULL))
+		if (state->rsinfo == NULL && (!checks[i].of_drawing || state->error != NULL))
 			continue;
 		state->check = checks[i].name;
 		state->nrows = 0;
@@ -664,7 +664,7 @@ snowflake_check(PG_FUNCTION_ARGS)
 	};
 
 	InitMaterializedSRF(fcinfo, 0);
-	run_checks(&state, false);
+	run_checks(&state);
 	return (Datum) 0;
 }
 
@@ -675,7 +675,7 @@ snowflake_can_draw(PG_FUNCTION_ARGS)
 	Datum		values[2] = {BoolGetDatum(true)};
 	bool		nulls[2] = {false, true};
 
-	run_checks(&state, true);
+	run_checks(&state);
 	if (state.error == NULL && RecoveryInProgress())
 		state.error = "This is a standby, which draws no IDs.";
 	else if (state.error == NULL && !shared->mark.is_read)
