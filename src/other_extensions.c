@@ -43,16 +43,14 @@ static bool
 is_installed(void)
 {
 	Oid			extension = get_extension_oid("snowflake", true);
-	Oid			argtypes[] = {REGCLASSOID};
+	Oid			argtype = REGCLASSOID;
 	Oid			function;
 
 	if (!OidIsValid(extension))
 		return false;
-	function = LookupFuncName(list_make2(makeString(pstrdup("snowflake")),
-										 makeString(pstrdup("nextval"))),
-							  lengthof(argtypes), argtypes, true);
-	return OidIsValid(function) &&
-		getExtensionOfObject(ProcedureRelationId, function) == extension;
+	function = LookupFuncName(list_make2(makeString("snowflake"), makeString("nextval")),
+							  1, &argtype, true);
+	return getExtensionOfObject(ProcedureRelationId, function) == extension;
 }
 
 void
