@@ -292,11 +292,11 @@ describe_change(const Change *change)
 
 /*
  * Nothing is recorded here.  Raise an ERROR if a mark was nevertheless, and the
- * floor does not stand for it.
+ * floor does not stand for it.  "database" is that of the first pointer, or NULL.
  */
 static void
-check_unrecorded(bool has_home, int64 mark_us, bool has_pointer, bool is_own,
-				 bool is_home, const char *database, MarkFloor floor)
+check_unrecorded(bool has_home, int64 mark_us, const char *database, bool is_own,
+				 bool is_home, MarkFloor floor)
 {
 	if (mark_us > 0)
 		ereport(ERROR,
@@ -313,7 +313,7 @@ check_unrecorded(bool has_home, int64 mark_us, bool has_pointer, bool is_own,
 				 errmsg("the durable mark is lost: database \"%s\" had it, and now has no extension \"" HOME_EXTENSION "\"",
 						snowflake_database),
 				 errhint(RECORD_LOST_HINT)));
-	if (has_pointer && !is_home && floor == FLOOR_ANYONES)
+	if (database != NULL && !is_home && floor == FLOOR_ANYONES)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("database \"%s\" says that it holds the durable mark of another server, and no mark is in database \"%s\"",
@@ -345,7 +345,7 @@ record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor)
 	if (!has_home || !read_row(&row))
 	{
 		if (!accept)
-			check_unrecorded(has_home, mark_us, has_pointer, is_own, is_home, database, floor);
+			check_unrecorded(has_home, mark_us, database, is_own, is_home, floor);
 		return false;
 	}
 
