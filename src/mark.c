@@ -277,9 +277,3 @@ mark_behind_hint(void)
 					", or call snowflake_advance() with the largest ID that clients have seen. This server was promoted and is not confirmed. Do not wait, and do not raise \"snowflake.max_drift\": both repeat IDs that were lost with the server that it was copied from." :
 					". If it is right, wait until it has caught up, or raise \"snowflake.max_drift\" to go on ahead of it.");
 }
-
-bool
-mark_is_home(Oid database)
-{
-	return shared != NULL && OidIsValid(database) && database == shared->mark.home;
-}

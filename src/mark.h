@@ -96,9 +96,6 @@ extern char *mark_behind_hint(void);
  */
 extern uint64 mark_to_unit(int64 mark_us, bool ceil);
 
-/* Is the mark in this database? */
-extern bool mark_is_home(Oid database);
-
 /* The first values in shared memory. */
 extern void mark_init_shmem(void);
 

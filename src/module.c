@@ -139,7 +139,8 @@ executor_start_hook(QueryDesc *queryDesc, int eflags)
 static bool
 has_mark(Oid database)
 {
-	return mark_is_home(database) || (shared != NULL && record_points_at(database));
+	return shared != NULL &&
+		(database == shared->mark.home || record_points_at(database));
 }
 
 /*
