@@ -422,7 +422,7 @@ lease_remember_at_exit(void)
 }
 
 /*
- * Where not, number, floor and mark stay until one is.
+ * Where none is, number, floor and mark stay until one is.
  */
 bool
 lease_is_offered(void)

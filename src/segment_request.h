@@ -62,7 +62,7 @@ typedef struct SegmentReporter
 } SegmentReporter;
 
 /*
- * The requests
+ * The requests.  In the statement, %s is the schema of the functions, and a dot.
  */
 
 extern const char segment_take_sql[];
