@@ -288,6 +288,13 @@ SET LOCAL ROLE regress_snowflake_in;
 SELECT count(*) FROM generate_series(1, 2) AS id WHERE snowflake_in(id, now() - interval '1 h', now());
 ROLLBACK;
 
+-- nor where one of them was moved alone
+BEGIN;
+CREATE SCHEMA elsewhere;
+ALTER FUNCTION snowflake_in(bigint, timestamptz, timestamptz) SET SCHEMA elsewhere;
+SELECT count(*) FROM generate_series(1, 2) AS id WHERE elsewhere.snowflake_in(id, now() - interval '1 h', now());
+ROLLBACK;
+
 -- what was drawn in a period is found by the primary key
 CREATE TABLE events (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 INSERT INTO events SELECT snowflake_compose(t, 1, 0, 0), row_number() OVER (ORDER BY t)

@@ -457,7 +457,8 @@ may_execute(Oid funcid)
 
 /*
  * Call one of the functions beside snowflake_in(), in whatever schema the
- * extension is, with the same kind of period.  NULL where the caller may not.
+ * extension is, with the same kind of period.  NULL where the caller may not,
+ * or where one of the two was moved alone.
  */
 static Expr *
 call_with_period(Oid beside, const char *name, List *period)
@@ -473,9 +474,7 @@ call_with_period(Oid beside, const char *name, List *period)
 							 CStringGetDatum(name),
 							 PointerGetDatum(periodtypes),
 							 ObjectIdGetDatum(get_func_namespace(beside)));
-	if (!OidIsValid(funcid))
-		elog(ERROR, "missing function %s beside function %u", name, beside);
-	if (!may_execute(funcid))
+	if (!OidIsValid(funcid) || !may_execute(funcid))
 		return NULL;
 	return (Expr *) makeFuncExpr(funcid, INT8OID, copyObject(period),
 								 InvalidOid, InvalidOid,
