@@ -160,10 +160,9 @@ $mine->query_safe('COMMIT');
 my @said = map { [ finish_sql($_) ] } @slow;
 is(join('|', map { $_->[0] } @said), '3|3|0 1 0 3|3', 'all of them are done');
 my @notices = map { my @found = $_->[1] =~ /^psql:\S+ NOTICE:  00000: (.*)$/mg; join ', ', @found } @said;
-# once more where what is left takes as long
-like($notices[0], qr/^created 1 of 3 partitions(?:, created 2 of 3 partitions)?$/, 'creating says how far it is');
-like($notices[1], qr/^dropped 1 of 3 partitions(?:, dropped 2 of 3 partitions)?$/, 'so does dropping');
-like($notices[2], qr/^counted the rows of 1 of 4 partitions(?:, counted the rows of [23] of 4 partitions)*$/, 'and counting');
+like($notices[0], qr/^created 1 of 3 partitions$/, 'creating says how far it is');
+like($notices[1], qr/^dropped 1 of 3 partitions$/, 'so does dropping');
+like($notices[2], qr/^counted the rows of 1 of 4 partitions$/, 'and counting');
 is($said[3][1], '', 'client_min_messages silences it');
 sql('DROP TABLE made, gone, counted, silent, held');
 

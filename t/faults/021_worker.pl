@@ -140,7 +140,7 @@ sub test_terminated
 	alter_system(q(SET snowflake.reserve_window = '5s'));
 	my $reserved = "SELECT to_timestamp(last_value / 1e6) - clock_timestamp() > '3s' FROM snowflake_home.mark";
 	$node->poll_query_until('postgres', $reserved);
-	my $quiet = start_draw($node, sessions => 2, delay => 2, max_wait => '1min');
+	my $quiet = start_draw($node, sessions => 2, delay => 2, max_wait => '3s');
 	wait_drawn($quiet, 20);
 
 	foreach (1 .. 4)

@@ -196,7 +196,6 @@ SQL
 	$session->query_safe('SELECT snowflake_nextval()');
 	$node->safe_psql('postgres', 'SELECT pg_stat_snowflake_reset()');
 	my $from = log_size();
-	my $set_back_at = time();
 	set_clock($node, -3600);
 	my $psql = start_sql($node, "SET snowflake.max_wait = '20s'; SELECT snowflake_nextval()");
 	waits_for('SnowflakeClock', 'the clock set back');
@@ -242,8 +241,7 @@ SQL
 	}
 	# (two are one where no ID was drawn at another time in between)
 	is(stat_of('clock_regressions BETWEEN 11 AND 21'), 't', 'more small steps');
-	my $lines = log_lines($from, qr/set back/);
-	ok($lines >= 1 && $lines <= 1 + int((time() - $set_back_at) / 60), 'are in the log once a minute') or diag($lines);
+	is(scalar(log_lines($from, qr/set back/)), 1, 'are in the log once');
 	set_clock($node, 0);
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET snowflake.max_drift');
 	reload_node($node);
@@ -268,12 +266,10 @@ SQL
 	ok(wait_for(sub { log_lines($from, qr/still waits/) }), 'no mark for a while: the log says so');
 	($line) = log_lines($from, qr/still waits/);
 	like($line, qr/LOG:  process \d+ still waits for the durable mark, to draw a snowflake ID, after 1\d{3} ms$/, 'and what for');
-	# (before there are more of them, as the worker may be slow)
-	is(stat_of('mark_waits BETWEEN 1 AND 3'), 't', 'it is counted');
 	kill 'CONT', $worker;
 	(undef, $stderr) = finish_sql($psql);
 	is($stderr, '', 'and on it goes');
-	is(stat_of('clock_waits, unit_waits, mark_waits >= 1, mark_wait_time > 900, timeouts'), '0|0|t|t|0', 'counted');
+	is(stat_of('clock_waits, unit_waits, mark_waits BETWEEN 1 AND 3, mark_wait_time > 900, timeouts'), '0|0|t|t|0', 'counted');
 
 	#
 	# A crash of a backend: all begins anew

@@ -91,13 +91,22 @@ sub switch_over
 	eval { switch_to($app, 'switchover', $leader, leader => $leader, @to); 1 } or note $@;
 	return $leader = promoted($app);
 }
+# How often somebody has not answered the hook on a member in its seconds, or that member
+# had not replayed in them
+sub in_vain
+{
+	return scalar(() = said_by(@_) =~ /timed out after|: timed out|timeout expired|had received more/g);
+}
+
 # Once more where Patroni did not come to ask it; or where somebody did not answer the
-# hook in its seconds, with which it refuses nothing.
+# hook this time, with which it refuses nothing.
 poll(
 	sub {
+		my $before = in_vain($app, $behind);
+
 		return 1 if switch_over(candidate => $behind) ne $behind && said_by($app, $behind) =~ $refused;
 		return 0 if $leader ne $behind;
-		return 1 if said_by($app, $behind) =~ $refused || said_by($app, $behind) !~ /timed out after|: timed out|timeout expired/;
+		return 1 if said_by($app, $behind) =~ $refused || in_vain($app, $behind) == $before;
 		set_member_clock($app, $behind, 0);
 		settle($app);
 		poll(sub { switch_over() ne $behind }) or die "$behind remains the leader";
@@ -200,17 +209,17 @@ foreach my $round (1 .. $rounds)
 {
 	my $new;
 
-	# Once more where somebody did not answer the hook in its seconds, or had not replayed
-	# in them: then it leaves the registry closed.
+	# Once more where the hook was in vain: then it leaves the registry closed.
 	poll(
 		sub {
 			my $old = leader($registry);
-			my %before = map { $_ => scalar hook_says($_) } members($registry);
+			my %said = map { $_ => scalar hook_says($_) } members($registry);
+			my %before = map { $_ => in_vain($registry, $_) } members($registry);
 
 			kill_leader($registry, $old);
 			$new = promoted($registry, $old);
-			poll(sub { hook_says($new) > $before{$new} });
-			return 1 if ((hook_says($new))[-1] // q()) !~ /opens by itself/ || said_by($registry, $new) !~ /timed out after|: timed out|timeout expired|had received more/;
+			poll(sub { hook_says($new) > $said{$new} });
+			return 1 if ((hook_says($new))[-1] // q()) !~ /opens by itself/ || in_vain($registry, $new) == $before{$new};
 			settle($registry);
 			on_registry('SELECT snowflake_open_registry()');
 			return 0;

@@ -618,9 +618,11 @@ sub test_away
 
 	# A tag's row is locked in the registry: that is no reason for the lease to
 	# end, which is renewed beside.
+	my $node_waits = 'SELECT node_waits FROM pg_stat_snowflake';
+	my $waits = $locked->{node}->safe_psql('postgres', $node_waits);
 	my $ids = start_draw($locked->{node}, sessions => 2, delay => 5, max_wait => '1min');
 	command($slow, "create('$_', step => 10)") foreach qw(locked beside);
-	my $beside = draw_on($locked, 'beside', max_wait => '1min');
+	my $beside = draw_on($locked, 'beside', max_wait => '20s');
 	wait_drawn($beside, 200);
 	wait_held($locked, 'locked') if take($locked, 'locked', 2);
 	my $lock = session($registry);
@@ -650,6 +652,7 @@ sub test_away
 	$lock->quit;
 	wait_held($locked, 'spare');
 	is(sqlstates($ids), '', 'all the while there are IDs');
+	is($locked->{node}->safe_psql('postgres', $node_waits), $waits, 'and nobody waits for a node number');
 
 	# All at once, each in its way.
 	foreach my $server (@servers)

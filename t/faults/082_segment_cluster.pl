@@ -228,7 +228,6 @@ CONF
 		drawing => [],
 		high => [],       # by tag, the highest number of all starts before
 		crashes => [],    # when what it held was lost
-		silent => [],     # in this round, since when it had no answer
 		unknown => 0,     # numbers whose statement may have drawn them
 		missing => 0      # numbers that only this explains
 	};
@@ -394,23 +393,14 @@ sub crashes
 	return;
 }
 
-# It had no answer since then: see answered().
+# It had no answer since then, and will have one soon: perhaps for so long that it
+# forgets what it had, if the registry was started again or has failed over.
 sub silent
 {
 	my ($server, $since) = @_;
 
-	push @{ $server->{silent} }, $since;
-	return;
-}
-
-# It has one now: perhaps after so long that it has forgotten what it had, if the
-# registry was started again or has failed over.
-sub answered
-{
-	my ($server) = @_;
-
-	push @{ $server->{crashes} },
-	  grep { $busy{registry} && time() - $_ > $ttl - 3 } splice @{ $server->{silent} };
+	push @{ $server->{crashes} }, $since
+	  if $busy{registry} && time() - $since > $ttl - 3;
 	return;
 }
 
@@ -698,7 +688,6 @@ SQL
 			usleep(200_000);
 			return fetches() >= $least && (registry_answers($requests))[0][0] == @servers;
 		}) or die "no segments are fetched\n";
-	answered($_) foreach @servers;
 	wait_flow($_) foreach @servers;
 
 	is(join('; ', @problems), '', "round $round: " . join ', ', @names);
