@@ -297,8 +297,7 @@ backfill_draw(uint64 unit)
 {
 	uint64		counter;
 	uint64		sequence;
-	Wait		lease = {0};
-	Wait		numbers = {0};
+	Wait		wait = {0};
 
 	if (tables == NULL)
 	{
@@ -319,14 +318,14 @@ backfill_draw(uint64 unit)
 		attach();
 	}
 	while (!lease_is_valid())
-		lease_wait(0, &lease);
+		lease_wait(0, &wait);
 
 	if (!count_up(unit, &counter))
 	{
-		require_open_mark(&numbers);
+		require_open_mark(&wait);
 		ConditionVariablePrepareToSleep(&shared->services.changed);
 		while (!count_up(unit, &counter))
-			worker_await(&shared->services, &numbers, DRAW_FAILURE);
+			worker_await(&shared->services, &wait, DRAW_FAILURE);
 		ConditionVariableCancelSleep();
 	}
 

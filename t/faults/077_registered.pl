@@ -494,8 +494,44 @@ sub set_clock_of_ids
 	return;
 }
 
+# A backfill that waits for the registration, and then for sequence numbers, which
+# somebody's lock holds up, waits for max_wait in all.
+sub test_in_all
+{
+	my $registry = new_registry('registry_in_all');
+	my $server = new_server($registry, 'late', 2, mode => 'hold');
+	my $blocker = session($server->{node});
+
+	poll(sub { try_sql($server->{node}, "SELECT to_regclass('snowflake_home.backfill')") }) or die "there is no home\n";
+	$blocker->query_safe('BEGIN; LOCK TABLE snowflake_home.backfill');
+	my $waiter = start_sql($server->{node}, <<'SQL');
+SET snowflake.max_wait = '40s';
+DO $$
+DECLARE
+	begun timestamptz := clock_timestamp();
+BEGIN
+	PERFORM snowflake_backfill('2021-02-23');
+EXCEPTION WHEN lock_not_available THEN
+	RAISE WARNING '% after % s', sqlerrm, round(extract(epoch FROM clock_timestamp() - begun));
+END $$;
+SQL
+	my $asked = time();
+	ok(poll(sub { try_sql($server->{node}, q(SELECT node_waits > 0 FROM pg_stat_snowflake)) eq 't' }), 'in all: a backfill waits for the registration');
+	wait_for(sub { time() > $asked + 25 });
+	set_proxy($server->{proxy}, 'pass');
+	my (undef, $said) = finish_sql($waiter);
+	my ($why, $after) = $said =~ /WARNING: .*?: (cannot .*) after (\d+) s/;
+	is($why, 'cannot backfill a snowflake ID: its sequence number could not be made durable', 'in all: then for numbers');
+	cmp_ok($after, '>=', 40, 'in all: for max_wait');
+	cmp_ok($after, '<', 60, 'in all: and not once more for it');
+	$blocker->quit;
+	$server->{node}->stop;
+	return;
+}
+
 # SNOWFLAKE_REGISTERED_TESTS='away,copies' runs some only.
 my %tests = (
+	'in_all' => \&test_in_all,
 	'twice' => \&test_twice,
 	'away' => \&test_away,
 	'copies' => \&test_copies);
