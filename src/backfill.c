@@ -586,8 +586,10 @@ backfill_serve(void)
 	LWLockAcquire(backfill->lock, LW_SHARED);
 	advance_to = backfill->advance_to;
 	LWLockRelease(backfill->lock);
-	if (advance_to > any_used)
-		write_used(ANY_STRETCH, advance_to);
+
+	/* also what is there already, which standbys that are waited for may lack */
+	if (advance_to > 0)
+		write_used(ANY_STRETCH, Max(any_used, advance_to));
 	for (int i = 0; i < BACKFILL_REQUESTS; i++)
 	{
 		if (requests[i].count == 0)

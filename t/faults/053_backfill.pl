@@ -318,6 +318,31 @@ like($error->{hint}, qr/as a superuser/, 'and is told so');
 $new->stop;
 
 #
+# What is committed here alone is not durable with a synchronous standby, also if
+# it was there before.
+#
+{
+	my $alone = snowflake_node('alone', $conf, allows_streaming => 1, force_initdb => 1);
+	$alone->safe_psql('postgres', sprintf $restore, 'NULL');
+	$alone->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'");
+	$alone->reload;
+	$alone->safe_psql('postgres', 'CHECKPOINT');
+	my $pid = services_pid($alone);
+	my $restorer = start_sql($alone, 'SET synchronous_commit = local; ' . sprintf "$restore;", 5);
+	foreach my $services ('the services wait', 'so do the next ones')
+	{
+		ok($alone->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = $pid AND wait_event = 'SyncRep'"), "without a standby: $services");
+		$alone->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+		$pid = services_pid($alone, $pid);
+	}
+	is($alone->safe_psql('postgres', 'SELECT used FROM snowflake_home.backfill'), '5', 'though it is there');
+	$alone->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+	$alone->reload;
+	is((finish_sql($restorer))[1], '', 'nobody is waited for: it is restored');
+	$alone->stop;
+}
+
+#
 # The same with a dump that leaves some, and tables that are in use
 #
 {
