@@ -52,14 +52,15 @@ wait_begin(Wait *wait, WaitKind kind)
 	if (!wait->counted[kind])
 		pg_atomic_fetch_add_u64(&shared->stats.waits[kind], 1);
 	wait->counted[kind] = true;
-	INSTR_TIME_SET_CURRENT(wait->slept_since);
 }
 
 void
 wait_end(Wait *wait, WaitKind kind)
 {
-	pg_atomic_fetch_add_u64(&shared->stats.wait_us[kind],
-							(uint64) us_since(wait->slept_since));
+	int64		us = us_since(wait->since);
+
+	pg_atomic_fetch_add_u64(&shared->stats.wait_us[kind], (uint64) (us - wait->counted_us));
+	wait->counted_us = us;
 }
 
 void

@@ -23,7 +23,7 @@
 typedef struct Wait
 {
 	instr_time	since;			/* when it began to wait */
-	instr_time	slept_since;	/* when it last went to sleep */
+	int64		counted_us;		/* of its time, what the statistics have */
 	bool		counted[WAIT_KINDS];
 	bool		is_logged;		/* that it takes long */
 	uint64		left_out;		/* other such lines, see clock.h */

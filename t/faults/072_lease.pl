@@ -1104,7 +1104,7 @@ SQL
 	flows($server, 'no more nonsense');
 
 	# Taken away while sessions draw.
-	my $draw = draw_on($server);
+	my $draw = draw_on($server, max_wait => '1min');
 	my $session = session($node);
 	wait_drawn($draw, 100);
 	wait_for(sub { ($id) = draw_one($session); return $id ne '' }) or die "no IDs\n";
