@@ -564,24 +564,24 @@ may_be_doubled(PlannerInfo *root, Expr *expr)
 }
 
 static bool
-has_call(Node *node, void *funcid)
+has_condition(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->funcid == *(Oid *) funcid)
+	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->funcresulttype == BOOLOID)
 		return true;
-	return expression_tree_walker(node, has_call, funcid);
+	return expression_tree_walker(node, has_condition, context);
 }
 
 /*
- * Do ROLLUP, CUBE or GROUPING SETS group by calls of this function?  Before
- * PostgreSQL 18 the server finds them again in HAVING and the like by being
- * equal, and does not where it flattens the AND that stands for one.  A condition
+ * Do ROLLUP, CUBE or GROUPING SETS group by our calls?  Before PostgreSQL 18
+ * the server finds them again in HAVING and the like by being equal, and does
+ * not where it flattens the AND that stands for one.  Any function of a condition
  * may be an SQL function that becomes such a call.  There is no query where
  * TimescaleDB evaluates an expression.
  */
 static bool
-makes_sets(Query *query, Oid funcid)
+makes_sets(Query *query)
 {
 	ListCell   *lc;
 
@@ -589,10 +589,7 @@ makes_sets(Query *query, Oid funcid)
 		return false;
 	foreach(lc, query->groupClause)
 	{
-		Node	   *expr = get_sortgroupclause_expr(lfirst(lc), query->targetList);
-
-		if (has_call(expr, &funcid) ||
-			(IsA(expr, FuncExpr) && exprType(expr) == BOOLOID))
+		if (has_condition(get_sortgroupclause_expr(lfirst(lc), query->targetList), NULL))
 			return true;
 	}
 	return false;
@@ -609,7 +606,7 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 	Expr	   *last;
 	ListCell   *lc;
 
-	if (!may_be_doubled(root, id) || makes_sets(root->parse, call->funcid))
+	if (!may_be_doubled(root, id) || makes_sets(root->parse))
 		return NULL;
 	foreach(lc, period)
 	{
