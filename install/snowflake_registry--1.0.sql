@@ -231,6 +231,8 @@ COMMENT ON FUNCTION snowflake_registry_awaited(snowflake_registry_place, uuid) I
 -- home database, where no other server is.
 CREATE FUNCTION snowflake_registry_admit(protocol integer, span interval)
 RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    unlogged regclass;
 BEGIN
     IF protocol IS DISTINCT FROM 1 THEN
         RAISE EXCEPTION 'the registry speaks version 1 of the protocol, and the server version %',
@@ -246,6 +248,15 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'Create the extension snowflake_registry in a database of its own, and '
                          'name that in "snowflake.registry".';
+    END IF;
+    SELECT c.oid::regclass INTO unlogged
+    FROM pg_extension AS e JOIN pg_class AS c ON c.oid = ANY (e.extconfig)
+    WHERE e.extname = 'snowflake_registry' AND c.relpersistence <> 'p' LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'table % of the registry is not durable', unlogged
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  DETAIL = 'A crash empties an unlogged table, and standbys do not have its rows.',
+                  HINT = format('Run ALTER TABLE %s SET LOGGED.', unlogged);
     END IF;
 END $$;
 COMMENT ON FUNCTION snowflake_registry_admit(integer, interval) IS

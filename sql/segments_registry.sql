@@ -414,6 +414,16 @@ SELECT snowflake_open_registry();
 SELECT * FROM error_of($$SELECT snowflake_take_segments(2, '{order}', '{NULL}', '{0}', '{1}', '1 min')$$) \gx
 SELECT message FROM error_of($$SELECT snowflake_take_segments(NULL, '{order}', '{NULL}', '{0}', '{1}', '1 min')$$);
 
+-- a table that a crash would empty
+BEGIN;
+ALTER TABLE snowflake_node_lease SET UNLOGGED;
+SELECT * FROM error_of($$SELECT snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min')$$) \gx
+SELECT message FROM error_of($$SELECT snowflake_lease_node(
+    1, 'cccccccc-cccc-cccc-cccc-cccccccccccc', NULL, NULL, NULL, NULL, 'i', 9, '10 min', 0, now(), NULL, 'layout A', 'h', 1, 1, NULL, NULL, NULL)$$);
+ALTER TABLE snowflake_node_lease SET LOGGED;
+SELECT message FROM error_of($$SELECT snowflake_take_segments(1, '{order}', '{NULL}', '{0}', '{1}', '1 min')$$);
+ROLLBACK;
+
 --
 -- In transactions
 --
