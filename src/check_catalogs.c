@@ -33,6 +33,7 @@ check_own_extension(CheckState *state)
 	int			nestlevel = check_begin();
 	char	   *version;
 	char	   *roles;
+	char	   *triggers;
 
 	if (check_query("SELECT extversion FROM pg_extension WHERE extname = 'snowflake'") == 0)
 		check_row(state, "warning", "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
@@ -57,6 +58,15 @@ check_own_extension(CheckState *state)
 	if (roles != NULL)
 		check_say(state, "warning", "These roles may call only one of snowflake_nextval() and snowflake_next(), which draw the same IDs: %s. GRANT or REVOKE both.",
 				  roles);
+
+	/* ENABLE TRIGGER ALL, as pg_restore has it, is not for replicated rows */
+	(void) check_query("SELECT string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', tgrelid::regclass, tgname), '; ' ORDER BY tgname)"
+					   " FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'A'"
+					   " AND tgrelid IN (to_regclass('snowflake_catalog.dumped_mark'), to_regclass('snowflake_catalog.key_formats'))");
+	triggers = check_value(0, 1);
+	if (triggers != NULL)
+		check_say(state, "warning", "Triggers of this extension do not fire for replicated rows, so two keys of business formats can be equal. Run %s.",
+				  triggers);
 	check_end(nestlevel);
 }
 
