@@ -43,6 +43,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
@@ -51,6 +52,7 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "replication/logicalworker.h"
@@ -208,6 +210,28 @@ home_abort(void)
 	end_bound();
 	AbortOutOfAnyTransaction();
 	idle();
+}
+
+bool
+home_begin_at_exit(const char *activity, const char *table)
+{
+	RangeVar   *name;
+
+	AbortOutOfAnyTransaction();
+	home_begin(activity);
+	home_run("SET LOCAL synchronous_commit = off");
+	name = makeRangeVar(pstrdup(HOME_EXTENSION), pstrdup(table), -1);
+	return OidIsValid(RangeVarGetRelidExtended(name, RowExclusiveLock,
+											   RVR_MISSING_OK | RVR_SKIP_LOCKED,
+											   NULL, NULL));
+}
+
+void
+home_end_at_exit(void)
+{
+	SPI_finish();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
 }
 
 bool

@@ -27,6 +27,14 @@ extern void home_begin(const char *activity);
 extern void home_commit(void);
 extern void home_abort(void);
 
+/*
+ * The same at the end of the process, for what need not succeed: it waits
+ * neither for the disk, nor for a standby, nor for a lock on the table.  False
+ * where that is locked, or missing; to be ended all the same.
+ */
+extern bool home_begin_at_exit(const char *activity, const char *table);
+extern void home_end_at_exit(void);
+
 /* Is the extension there?  Create it, if not. */
 extern bool home_exists(void);
 extern void home_create(void);

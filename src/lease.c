@@ -50,14 +50,9 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/namespace.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -396,29 +391,21 @@ lease_remember(void)
 }
 
 /*
- * It need not succeed, so it waits for no lock on the table.  One on the row can
- * be held by a prepared transaction alone: of a superuser, who writes to it by hand.
+ * A lock on the row can be held by a prepared transaction alone: of a superuser,
+ * who writes to it by hand.
  */
 void
 lease_remember_at_exit(void)
 {
-	RangeVar   *name;
 	Grant		grant;
 
 	current_grant(&grant);
 	if (grant.node < 0 || grant.deadline_us == 0)
 		return;
 
-	AbortOutOfAnyTransaction();
-	begin("remembering the lease of the node number");
-	name = makeRangeVar(pstrdup(HOME_EXTENSION), pstrdup("lease"), -1);
-	if (OidIsValid(RangeVarGetRelidExtended(name, RowExclusiveLock,
-											RVR_MISSING_OK | RVR_SKIP_LOCKED,
-											NULL, NULL)))
+	if (home_begin_at_exit("remembering the lease of the node number", "lease"))
 		write_row(&grant);
-	SPI_finish();
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	home_end_at_exit();
 }
 
 /*

@@ -20,17 +20,11 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "catalog/namespace.h"
 #include "common/int.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 #include "clock.h"
 #include "home.h"
@@ -349,28 +343,19 @@ serve(void *is_asked)
 }
 
 /*
- * Before a clean shutdown: lower the mark to just above what was issued.
- *
- * It need not be durable, nor succeed: a higher mark is safe.  So it waits
- * neither for the disk, nor for a standby, nor for a lock.
+ * Before a clean shutdown: lower the mark to just above what was issued.  It
+ * need not be durable, nor succeed: a higher mark is safe.
  */
 static void
 close_mark(int code, Datum arg)
 {
 	Mark	   *state = &shared->mark;
-	RangeVar   *name;
 	uint64		last = 0;
 
 	if (!worker_ends_with_server() || pg_atomic_read_u64(&state->limit_unit) == 0)
 		return;
 
-	AbortOutOfAnyTransaction();
-	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
-	home_begin("lowering the durable mark");
-	name = makeRangeVar(pstrdup(HOME_EXTENSION), pstrdup("mark"), -1);
-	if (OidIsValid(RangeVarGetRelidExtended(name, RowExclusiveLock,
-											RVR_MISSING_OK | RVR_SKIP_LOCKED,
-											NULL, NULL)))
+	if (home_begin_at_exit("lowering the durable mark", "mark"))
 	{
 		/*
 		 * From here on no backend draws: neither one that looks at the limit,
@@ -390,9 +375,7 @@ close_mark(int code, Datum arg)
 				 " WHERE last_value = " INT64_FORMAT,
 				 mark_of_unit(last + 1), (int64) pg_atomic_read_u64(&state->mark_us));
 	}
-	SPI_finish();
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	home_end_at_exit();
 }
 
 /*
