@@ -505,7 +505,7 @@ sub test_in_all
 	poll(sub { try_sql($server->{node}, "SELECT to_regclass('snowflake_home.backfill')") }) or die "there is no home\n";
 	$blocker->query_safe('BEGIN; LOCK TABLE snowflake_home.backfill');
 	my $waiter = start_sql($server->{node}, <<'SQL');
-SET snowflake.max_wait = '40s';
+SET snowflake.max_wait = '60s';
 DO $$
 DECLARE
 	begun timestamptz := clock_timestamp();
@@ -522,8 +522,8 @@ SQL
 	my (undef, $said) = finish_sql($waiter);
 	my ($why, $after) = $said =~ /WARNING: .*?: (cannot .*) after (\d+) s/;
 	is($why, 'cannot backfill a snowflake ID: its sequence number could not be made durable', 'in all: then for numbers');
-	cmp_ok($after, '>=', 40, 'in all: for max_wait');
-	cmp_ok($after, '<', 60, 'in all: and not once more for it');
+	cmp_ok($after, '>=', 60, 'in all: for max_wait');
+	cmp_ok($after, '<', 80, 'in all: and not once more for it');
 	$blocker->quit;
 	$server->{node}->stop;
 	return;
