@@ -499,7 +499,7 @@ sub set_clock_of_ids
 sub test_in_all
 {
 	my $registry = new_registry('registry_in_all');
-	my $server = new_server($registry, 'late', 2, mode => 'hold');
+	my $server = new_server($registry, 'in_all', 2, mode => 'hold');
 	my $blocker = session($server->{node});
 
 	poll(sub { try_sql($server->{node}, "SELECT to_regclass('snowflake_home.backfill')") }) or die "there is no home\n";
