@@ -14,15 +14,13 @@ OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/*.c)))
 
 EXTENSION = snowflake snowflake_home snowflake_registry
 
-# Install scripts of released versions are committed whole, and installed as long
-# as they are of this version.  Those of a version under way are put together from
-# files of one subject each, in this order.
+# The install scripts of this version are put together from files of one subject
+# each, in this order.  Those of older ones are committed whole, for the tests.
 SUBJECTS = drawing reading explain periods partitions convert segments keys dump statistics running
 REGISTRY_SUBJECTS = place nodes segments
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
-DATA = $(patsubst $(srcdir)/%,%,$(sort $(wildcard \
-	$(srcdir)/install/*--*--*.sql $(srcdir)/install/*--$(EXTVERSION).sql)))
-DATA_built = $(filter-out $(notdir $(DATA)), $(EXTENSION:%=%--$(EXTVERSION).sql))
+DATA = $(patsubst $(srcdir)/%,%,$(sort $(wildcard $(srcdir)/install/*--*--*.sql)))
+DATA_built = $(EXTENSION:%=%--$(EXTVERSION).sql)
 PGFILEDESC = "snowflake - time-ordered unique IDs"
 
 SHLIB_LINK_INTERNAL = $(libpq)

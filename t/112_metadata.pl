@@ -14,6 +14,8 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+use InstallTest;
+
 my $top = dirname(dirname(abs_path(__FILE__)));
 
 # A semantic version, and one of the specification's terms
@@ -97,33 +99,27 @@ my %parts = (
 	snowflake => [ split(/ /, found('Makefile', qr/^SUBJECTS = (.*)$/m)), 'names', 'rights', 'grants' ],
 	snowflake_home => [ 'snowflake_home', 'names', 'rights' ],
 	snowflake_registry => [ (map { "registry_$_" } split / /, found('Makefile', qr/^REGISTRY_SUBJECTS = (.*)$/m)), 'names', 'rights', 'registry_grants' ]);
-my @scripts = map { basename($_) } sort glob "$top/install/*--*.sql";
-my %is_script = map { $_ => 1 } @scripts;
 is_deeply(
 	[ sort map { basename($_, '.sql') } grep { !/--/ } glob "$top/install/*.sql" ],
 	[ sort qw(names rights), grep { !/^(?:names|rights)$/ } map { @$_ } values %parts ],
 	'each file of install/ is in the Makefile, once, but for names and rights, which all have');
 
 #
-# A version is released once its scripts are in install/ as a whole.  They stay as
-# they were, and so do their parts, until there is a next version.
+# Scripts of a released version stay as they were: what is made of the parts until
+# there is a next version, and then what was kept in install/.
 #
+my $installed = install_tree()->{extdir};
 my %sum = map { reverse split } grep { !/^#/ } split /\n/, file('t/released.sha256');
-foreach my $script (@scripts)
-{
-	my ($name, $version) = $script =~ /^(\w+)--(?:.*--)?(.*)\.sql$/;
+my %kept = map { basename($_) => $_ } grep { !/--.*--/ } glob "$top/install/*--*.sql";
+my $this = found('snowflake.control', qr/^default_version = '(.*)'$/m);
 
-	next unless $is_script{"$name--$version.sql"};
-	is(Digest::SHA->new(256)->addfile("$top/install/$script")->hexdigest, $sum{$script} // "a line in t/released.sha256",
-		"$script is as it was released");
-	next unless $script eq "$name--" . found("$name.control", qr/^default_version = '(.*)'$/m) . '.sql';
-	foreach my $part (@{ $parts{$name} })
-	{
-		cmp_ok(index(file("install/$script"), file("install/$part.sql") =~ s/\@extension\@/$name/gr), '>', 0,
-			"$part.sql is as released in $script: what is new needs a next version");
-	}
+$kept{$_} = "$installed/$_" foreach grep { /--\Q$this\E\.sql$/ } keys %sum;
+foreach my $script (sort keys %{ { %kept, %sum } })
+{
+	is($kept{$script} && Digest::SHA->new(256)->addfile($kept{$script})->hexdigest,
+		$sum{$script} // 'a line in t/released.sha256',
+		"$script is as it was released: what is new needs a next version");
 }
-is_deeply([ grep { !$is_script{$_} } sort keys %sum ], [], 'no script that was released is missing');
 
 #
 # What is installed stays as it is released, so it names no file of the source,
