@@ -71,9 +71,9 @@ sub call
 
 # How long what is to succeed may take, on a machine that has much else to do.
 # What is to fail, or to be done at once, has the server's setting.  A registry
-# that was set back may close once more, for 80 s, when a server tells it later
-# what it had forgotten.
-my $patient = q(SET snowflake.max_wait = '2min');
+# that was promoted or set back may close once more, for 80 s, when a server tells it
+# later what it had forgotten; that server may come to it a minute later.
+my $patient = q(SET snowflake.max_wait = '5min');
 
 # snowflake_segment_create() and the others.  Returns "sqlstate: message" of the
 # error, ': ' when there is none, and the error.
