@@ -82,8 +82,8 @@ COMMENT ON FUNCTION snowflake_nodes_limit(timestamptz) IS
 'the end of the times that IDs of a lease can have, in microseconds since 1970';
 
 -- For the answer: the servers beside the one that asks that have renewed lately,
--- which they do every 3 s; the median of how far their clocks are off; and the
--- numbers that could be claimed.
+-- which they do every 3 s, also while its request was served; the median of how far
+-- their clocks are off; and the numbers that could be claimed.
 CREATE FUNCTION snowflake_nodes_peers(at timestamptz, token uuid, max_node integer)
 RETURNS TABLE (peers integer, peers_offset interval, free integer)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -95,7 +95,8 @@ BEGIN ATOMIC
                FILTER (WHERE n.node <= snowflake_nodes_peers.max_node AND n.is_taken)
     FROM (SELECT l.node, l.clock_offset,
                  l.token <> snowflake_nodes_peers.token
-                     AND l.renewed_at BETWEEN at - interval '30 s' AND at AS is_peer,
+                     AND l.renewed_at BETWEEN at - interval '30 s' AND at + interval '30 s'
+                     AS is_peer,
                  l.expires_at >= at
                      OR pg_catalog.to_timestamp(l.mark::float8 / 1000000::float8) > at AS is_taken
           FROM snowflake_node_lease AS l) AS n;

@@ -452,6 +452,9 @@ SELECT told(ask(1, 0, ahead => 9)), told(ask(2, 0));
 SELECT peers, peers_offset FROM ask(3, 29.999, wants_peers => true);
 SELECT peers, peers_offset FROM ask(2, 30, wants_peers => true);
 SELECT peers, peers_offset FROM ask(2, 30.000001, wants_peers => true);
+-- also while the request was served, which is of before
+SELECT peers, peers_offset FROM ask(1, 0.000001, wants_peers => true);
+SELECT peers, peers_offset FROM ask(1, 0, wants_peers => true);
 
 --
 -- Numbers that servers are configured with
