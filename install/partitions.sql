@@ -440,7 +440,7 @@ COMMENT ON FUNCTION snowflake_create_partitions(
 -- Bounds without a time zone of their own are of the one that is given.  The server takes an
 -- untyped literal for text, also beside a timestamptz.
 CREATE FUNCTION snowflake_catalog.instant(ts text, time_zone text)
-RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
+RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE  -- set_config()
 SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     at timestamptz := ts;

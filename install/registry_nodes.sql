@@ -667,7 +667,7 @@ COMMENT ON COLUMN snowflake_nodes.expires_at IS
 'end of the lease; infinity if the number is registered';
 COMMENT ON COLUMN snowflake_nodes.clock_offset IS 'the server''s clock minus the registry''s clock';
 COMMENT ON COLUMN snowflake_nodes.issues_until IS
-'the server''s IDs have times before this, by its own clock';
+'for a lease: the server''s IDs have times before this, by its own clock';
 COMMENT ON COLUMN snowflake_nodes.free_from IS 'when another server can get the number';
 
 -- For alerts: to be seen by the same.
