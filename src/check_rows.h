@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * check_rows.h
- *		snowflake_check(): what its parts share.
+ *		snowflake_check(): what its parts share, and those that have a file.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,6 +70,20 @@ extern uint64 check_query(const char *sql);
 extern char *check_value(uint64 row, int column);
 extern Oid	check_value_oid(uint64 row, int column);
 extern bool check_value_bool(uint64 row, int column);
+
+/* Add the rows of a check that is a function of install/check.sql. */
+extern void check_call(CheckState *state, const char *call);
+
+/* The columns that draw IDs by default, and the last IDs in them. */
+extern void check_tables(CheckState *state);
+
+/*
+ * On a standby, the checks "clock" and "mark"; and the number that its primary
+ * has drawn with, as text, NULL for none.
+ */
+extern void check_standby_clock(CheckState *state);
+extern void check_standby_mark(CheckState *state);
+extern char *check_standby_node(void);
 
 #pragma GCC visibility pop
 
