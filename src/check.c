@@ -29,7 +29,6 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/timestamp.h"
 
 #include "args.h"
 #include "check_rows.h"

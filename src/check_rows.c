@@ -104,7 +104,7 @@ check_end(int nestlevel)
 	AtEOXact_GUC(true, nestlevel);
 }
 
-uint64
+int
 check_query(const char *sql)
 {
 	MemoryContext caller = CurrentMemoryContext;
@@ -117,25 +117,17 @@ check_query(const char *sql)
 	if (result != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed: %s: %s",
 			 SPI_result_code_string(result), sql);
-	return SPI_processed;
+	return (int) SPI_processed;
 }
 
 char *
-check_value(uint64 row, int column)
+check_value(int row, int column)
 {
 	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column);
 }
 
-Oid
-check_value_oid(uint64 row, int column)
-{
-	char	   *str = check_value(row, column);
-
-	return str ? atooid(str) : InvalidOid;
-}
-
 bool
-check_value_bool(uint64 row, int column)
+check_value_bool(int row, int column)
 {
 	char	   *str = check_value(row, column);
 
@@ -146,7 +138,7 @@ void
 check_call(CheckState *state, const char *call)
 {
 	int			nestlevel = check_begin();
-	int			n = (int) check_query(psprintf("SELECT status, detail FROM snowflake_catalog.%s", call));
+	int			n = check_query(psprintf("SELECT status, detail FROM snowflake_catalog.%s", call));
 
 	for (int i = 0; i < n; i++)
 		check_row(state, check_value(i, 1), check_value(i, 2));

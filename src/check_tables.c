@@ -160,12 +160,9 @@ find_columns(Findings *findings, Column **columns)
 
 	if (!OidIsValid(get_extension_oid("snowflake", true)))
 		return 0;				/* as check_own_extension() says */
-	n = (int) check_query("SELECT table_name, column_name, kind, type, expression,"
-						  " holder, relid, attnum, index, skip"
-						  " FROM snowflake_catalog.drawing_columns()");
-	if (n == 0)
-		return 0;
-
+	n = check_query("SELECT table_name, column_name, kind, type, expression,"
+					" holder, relid, attnum, index, skip"
+					" FROM snowflake_catalog.drawing_columns()");
 	*columns = palloc0(sizeof(Column) * n);
 	holders = palloc0(sizeof(Holder) * n);
 	for (int i = 0; i < n; i++)
@@ -173,6 +170,7 @@ find_columns(Findings *findings, Column **columns)
 		Column	   *column = &(*columns)[Max(ncolumns - 1, 0)];
 		char	   *table = check_value(i, 1);
 		char	   *attname = check_value(i, 2);
+		char	   *index = check_value(i, 9);
 		Holder	   *holder = &holders[i];
 
 		if (ncolumns == 0 || strcmp(column->table, table) != 0 ||
@@ -184,15 +182,15 @@ find_columns(Findings *findings, Column **columns)
 			column->column = attname;
 			column->name = psprintf("%s.%s", table, quote_identifier(attname));
 			column->relkind = check_value(i, 3)[0];
-			column->type = check_value_oid(i, 4);
+			column->type = atooid(check_value(i, 4));
 			column->computed = !is_mere_call(stringToNode(check_value(i, 5)));
 			column->holders = holder;	/* and those that follow */
 		}
 		column->nholders++;
 		holder->name = check_value(i, 6);
-		holder->relid = check_value_oid(i, 7);
+		holder->relid = atooid(check_value(i, 7));
 		holder->attnum = (AttrNumber) atoi(check_value(i, 8));
-		holder->index = check_value_oid(i, 9);
+		holder->index = index ? atooid(index) : InvalidOid;
 		holder->skip = check_value(i, 10);
 	}
 	return ncolumns;
