@@ -16,7 +16,7 @@ EXTENSION = snowflake snowflake_home snowflake_registry
 
 # The install scripts of this version are put together from files of one subject
 # each, in this order.  Those of older ones are committed whole, for the tests.
-SUBJECTS = drawing reading explain periods partitions convert segments keys dump statistics running
+SUBJECTS = drawing reading explain periods partitions convert segments keys dump statistics check running
 REGISTRY_SUBJECTS = place nodes segments
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 DATA = $(patsubst $(srcdir)/%,%,$(sort $(wildcard $(srcdir)/install/*--*--*.sql)))
@@ -60,7 +60,7 @@ PROVE_FLAGS += -I t/lib
 # Which headers an object is made of, the compiler writes beside it.
 -include $(OBJS:.o=.d)
 $(OBJS:.o=.bc): %.bc: %.o
-src/check_catalogs.o: snowflake.control
+src/check.o: snowflake.control
 
 # Objects go into a folder, which a build elsewhere than here (VPATH) has to make;
 # its whole path, as else the one here would be found.

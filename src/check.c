@@ -22,6 +22,7 @@
 
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
+#include "commands/extension.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -30,10 +31,7 @@
 #include "utils/lsyscache.h"
 
 #include "args.h"
-#include "check_catalogs.h"
 #include "check_rows.h"
-#include "check_standby.h"
-#include "check_tables.h"
 #include "clock.h"
 #include "lease.h"
 #include "mark.h"
@@ -51,6 +49,8 @@ PG_FUNCTION_INFO_V1(snowflake_can_draw);
 /* Sharing slots is not worth a warning up to so many connections a slot. */
 #define BACKENDS_PER_SLOT 32
 
+#define HOW_TO_MOVE "as docs/operations.md says under \"Move the mark\""
+
 /* The time that the next ID has at least. */
 static uint64
 earliest_time(CheckState *state)
@@ -67,6 +67,16 @@ check_preload(CheckState *state)
 				  preload_detail(), preload_hint());
 	else
 		check_row(state, "ok", "snowflake is loaded via \"shared_preload_libraries\".");
+}
+
+/* Do the extension's objects here belong to the library? */
+static void
+check_own_extension(CheckState *state)
+{
+	if (OidIsValid(get_extension_oid("snowflake", true)))
+		check_call(state, "check_extension('" SNOWFLAKE_VERSION "')");
+	else
+		check_row(state, "warning", "The extension is not in this database: its functions were created by hand. Run CREATE EXTENSION snowflake.");
 }
 
 /* Will the server start with what its configuration files have now? */
@@ -178,6 +188,69 @@ check_registry(CheckState *state)
 		if (settings_need_lease())
 			check_free_numbers(state);
 	}
+}
+
+/*
+ * Are layout and epoch those recorded with the durable mark?  By what all
+ * databases can see of it, see record.c.
+ */
+static void
+check_layout(CheckState *state)
+{
+	int			nestlevel = check_begin();
+	char	   *configured = psprintf("layout \"%s\" and epoch %s",
+									  snowflake_layout_text,
+									  clock_show(snowflake_epoch));
+
+	/* looked at first, as the services write it before they say so */
+	uint32		to_record = shared == NULL ? 0 :
+		pg_atomic_read_u32(&shared->mark.to_record);
+	bool		is_open = shared != NULL && mark_is_open();
+
+	/* what counts most, taken apart */
+	bool		has_pointer = check_query(psprintf("SELECT datname, is_own, is_home,"
+												   " split_part(says, ' since ', 1),"
+												   " split_part(split_part(split_part(says, ' since ', 2), ' as node ', 1), ' on system ', 1)"
+												   " FROM (%s) AS p (datname, says, is_own, is_home)",
+												   record_pointers())) > 0;
+	bool		is_own = has_pointer && check_value_bool(0, 2);
+	bool		is_home = has_pointer && check_value_bool(0, 3);
+	char	   *database = has_pointer ? check_value(0, 1) : NULL;
+
+	if (is_own && !is_home)
+		check_say(state, "error", "The durable mark of this server is in database \"%s\", and \"snowflake.database\" is \"%s\". Set \"snowflake.database\" to \"%s\" and restart the server. Or move the mark, " HOW_TO_MOVE ".",
+				  database, snowflake_database, database);
+	else if (is_own)
+	{
+		char	   *layout_text = check_value(0, 4);
+		TimestampTz epoch = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in,
+																	CStringGetDatum(check_value(0, 5)),
+																	ObjectIdGetDatum(InvalidOid),
+																	Int32GetDatum(-1)));
+		Layout		layout;
+		LayoutError error;
+
+		if (epoch != snowflake_epoch ||
+			!layout_parse(layout_text, &layout, &error) ||
+			!layout_equal(&layout, &snowflake_layout))
+			check_say(state, "error", "This server has issued IDs with layout \"%s\" and epoch %s, as recorded in database \"%s\", and is now configured with %s. %s",
+					  layout_text, clock_show(epoch), database, configured,
+					  record_hint(layout_text, clock_show(epoch)));
+		else
+			check_say(state, "ok", "IDs are drawn with %s, as recorded in database \"%s\".",
+					  configured, database);
+	}
+	else if (to_record & RECORD_FAILED)
+		check_row(state, "warning", "The server could not record for other databases where the durable mark is. The server's log says why. Mend the cause; the background worker tries again every 10 seconds.");
+	else if (to_record != 0)
+		check_row(state, "ok", "The server is about to record for other databases where the durable mark is.");
+	else if (is_open)
+		check_say(state, "warning", "Somebody has removed \"snowflake.recorded\", which shows other databases where the durable mark is. Restart the server, or run ALTER DATABASE %s SET snowflake.recorded = %s.",
+				  quote_identifier(snowflake_database),
+				  quote_literal_cstr(record_pointer_text()));
+	else
+		check_say(state, "ok", "Nothing is recorded: the first ID records %s.", configured);
+	check_end(nestlevel);
 }
 
 /* How far is the end of the layout's time? */
@@ -578,6 +651,35 @@ check_horizon(CheckState *state)
 		check_say(state, "warning", "snowflake_horizon() stays at %s, and readers see no later rows, because of %s. It drew an ID then, and its transaction has not ended.",
 				  clock_show(clock_unit_or_end(oldest.unit)), who);
 	check_end(nestlevel);
+}
+
+/* What do publications and subscriptions do in the home database? */
+static void
+check_replication(CheckState *state)
+{
+	check_call(state, psprintf("check_replication(%s, %s, '" HOW_TO_MOVE "')",
+							   quote_literal_cstr(snowflake_database),
+							   snowflake_registry[0] == '\0' ? "false" : "true"));
+}
+
+/* Is there an extension of the same name, such as pgEdge's, or what it left? */
+static void
+check_other_extension(CheckState *state)
+{
+	check_call(state, "check_other_extension('" SNOWFLAKE_VERSION "')");
+}
+
+/* Do partitions by time take the IDs of now, and of what comes next? */
+static void
+check_partitions(CheckState *state)
+{
+	uint64		id = layout_unit_first_id(&snowflake_layout, state->unit);
+
+	if (layout_sorts_by_time(&snowflake_layout))
+		check_call(state, psprintf("check_partitions(" UINT64_FORMAT ")",
+								   Min(id, (uint64) layout_max_id(&snowflake_layout))));
+	else
+		check_row(state, "ok", "The time is not the highest field of the layout, so there are no partitions by time.");
 }
 
 /*

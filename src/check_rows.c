@@ -90,10 +90,6 @@ check_begin(void)
 	(void) set_config_option("search_path", "pg_catalog, pg_temp",
 							 PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-
-	/* a NOT IN is hashed only below this, by an estimate */
-	(void) set_config_option("work_mem", "1GB", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	MemoryContextSwitchTo(caller);	/* what is found outlives SPI */
@@ -108,7 +104,7 @@ check_end(int nestlevel)
 	AtEOXact_GUC(true, nestlevel);
 }
 
-uint64
+int
 check_query(const char *sql)
 {
 	MemoryContext caller = CurrentMemoryContext;
@@ -121,27 +117,30 @@ check_query(const char *sql)
 	if (result != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed: %s: %s",
 			 SPI_result_code_string(result), sql);
-	return SPI_processed;
+	return (int) SPI_processed;
 }
 
 char *
-check_value(uint64 row, int column)
+check_value(int row, int column)
 {
 	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column);
 }
 
-Oid
-check_value_oid(uint64 row, int column)
-{
-	char	   *str = check_value(row, column);
-
-	return str ? atooid(str) : InvalidOid;
-}
-
 bool
-check_value_bool(uint64 row, int column)
+check_value_bool(int row, int column)
 {
 	char	   *str = check_value(row, column);
 
 	return str && str[0] == 't';
+}
+
+void
+check_call(CheckState *state, const char *call)
+{
+	int			nestlevel = check_begin();
+	int			n = check_query(psprintf("SELECT status, detail FROM snowflake_catalog.%s", call));
+
+	for (int i = 0; i < n; i++)
+		check_row(state, check_value(i, 1), check_value(i, 2));
+	check_end(nestlevel);
 }

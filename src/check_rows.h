@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * check_rows.h
- *		snowflake_check(): what its parts share.
+ *		snowflake_check(): what its parts share, and those that have a file.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,15 +61,27 @@ extern char *check_try(void (*function) (CheckState *state, void *arg),
  *
  * check_query() sees what was committed by now, whatever the isolation level.
  * Returns the number of rows.  A value is of a row, from 0, and a column, from
- * 1: as text, NULL where it is null; as an OID, InvalidOid where it is; as a
- * boolean, false where it is.
+ * 1: as text, NULL where it is null; as a boolean, false where it is.
  */
 extern int	check_begin(void);
 extern void check_end(int nestlevel);
-extern uint64 check_query(const char *sql);
-extern char *check_value(uint64 row, int column);
-extern Oid	check_value_oid(uint64 row, int column);
-extern bool check_value_bool(uint64 row, int column);
+extern int	check_query(const char *sql);
+extern char *check_value(int row, int column);
+extern bool check_value_bool(int row, int column);
+
+/* Add the rows of a check that is a function of install/check.sql. */
+extern void check_call(CheckState *state, const char *call);
+
+/* The columns that draw IDs by default, and the last IDs in them. */
+extern void check_tables(CheckState *state);
+
+/*
+ * On a standby, the checks "clock" and "mark"; and the number that its primary
+ * has drawn with, as text, NULL for none.
+ */
+extern void check_standby_clock(CheckState *state);
+extern void check_standby_mark(CheckState *state);
+extern char *check_standby_node(void);
 
 #pragma GCC visibility pop
 

@@ -29,7 +29,6 @@
 #include "utils/rel.h"
 
 #include "check_rows.h"
-#include "check_standby.h"
 #include "clock.h"
 #include "home.h"
 #include "record.h"

@@ -26,11 +26,10 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "access/transam.h"
-#include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/value.h"
-#include "parser/parse_func.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -40,11 +39,9 @@
 #include "utils/syscache.h"
 
 #include "check_rows.h"
-#include "check_tables.h"
 #include "clock.h"
 #include "lease.h"
 #include "mark.h"
-#include "other_extensions.h"
 #include "settings.h"
 #include "worker.h"
 
@@ -117,11 +114,12 @@ skip(Findings *findings, const char *name, const char *reason)
 }
 
 /*
- * The call that a default consists of, but for casts to a smaller integer or a
- * domain; NULL where it is more.
+ * Is a default the call of a function that draws, and no more than that, but
+ * for casts to a smaller integer or a domain?  It depends on one that draws,
+ * which has no arguments.
  */
-static FuncExpr *
-default_call(Node *node)
+static bool
+is_mere_call(Node *node)
 {
 	if (IsA(node, CoerceToDomain))
 		node = (Node *) ((CoerceToDomain *) node)->arg;
@@ -129,7 +127,7 @@ default_call(Node *node)
 		(((FuncExpr *) node)->funcid == F_INT4_INT8 ||
 		 ((FuncExpr *) node)->funcid == F_INT2_INT8))
 		node = linitial(((FuncExpr *) node)->args);
-	return IsA(node, FuncExpr) ? (FuncExpr *) node : NULL;
+	return IsA(node, FuncExpr) && ((FuncExpr *) node)->args == NIL;
 }
 
 /*
@@ -151,112 +149,49 @@ join(List *names)
 }
 
 /*
- * The columns
- */
-
-static Oid
-drawing_function(CheckState *state, char *name)
-{
-	return LookupFuncName(list_make2(makeString(get_namespace_name(state->schema)),
-									 makeString(name)), 0, NULL, true);
-}
-
-/*
- * Find them: the defaults that depend on a function that draws, of columns or
- * of their domains.  Those that come from a parent's are found by way of the parent.
- * Returns the number of columns.
- *
- * The planner takes the parts of the query for a row or two, whatever they
- * are.  So they are not joined with each other, which it would do by nested
- * loops: a row looks up catalogs, or the hash table that a NOT IN makes.
+ * Find the columns, each with its holders.  Returns their number.
  */
 static int
-find_columns(CheckState *state, Findings *findings, Column **columns)
+find_columns(Findings *findings, Column **columns)
 {
-	Oid			nextval = drawing_function(state, "snowflake_nextval");
-	Oid			next = drawing_function(state, "snowflake_next");
 	Holder	   *holders;
 	int			ncolumns = 0;
 	int			n;
 
-	n = (int) check_query(psprintf(
-								 "WITH RECURSIVE drawing AS MATERIALIZED ("
-								 "  SELECT a.attrelid, a.attname, a.atttypid, d.adbin"
-								 "  FROM pg_depend p JOIN pg_attrdef d ON d.oid = p.objid"
-								 "  JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum"
-								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid IN (%u, %u)"
-								 "  AND p.classid = 'pg_attrdef'::regclass"
-								 "  UNION ALL"
-								 "  SELECT a.attrelid, a.attname, a.atttypid, t.typdefaultbin"
-								 "  FROM pg_depend p JOIN pg_type t ON t.oid = p.objid"
-								 "  JOIN pg_attribute a ON a.atttypid = t.oid"
-								 "  WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid IN (%u, %u)"
-								 "  AND p.classid = 'pg_type'::regclass AND NOT a.attisdropped AND NOT a.atthasdef"
-								 "), root AS ("
-								 "  SELECT d.attrelid AS root, d.attname, d.atttypid, d.adbin::text, c.relkind, c.relname, n.nspname FROM drawing d"
-								 "  JOIN pg_class c ON c.oid = d.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
-								 "  WHERE c.relkind IN ('r', 'p', 'f', 'v') AND (d.attrelid, d.attname) NOT IN"
-								 "   (SELECT i.inhrelid, u.attname FROM pg_inherits i JOIN drawing u ON u.attrelid = i.inhparent)"
-								 "), tree AS ("
-								 "  SELECT r.*, r.root AS rel FROM root r"
-								 "  UNION"
-								 "  SELECT t.root, t.attname, t.atttypid, t.adbin, t.relkind, t.relname, t.nspname, i.inhrelid"
-								 "  FROM tree t JOIN pg_inherits i ON i.inhparent = t.rel"
-								 ")"
-								 " SELECT t.root, format('%%I.%%I', t.nspname, t.relname), t.attname, t.relkind, t.atttypid, t.adbin,"
-								 "  format('%%I.%%I.%%I', n.nspname, c.relname, a.attname), c.oid, a.attnum, x.indexrelid,"
-								 "  CASE WHEN c.relkind = 'p' THEN 'none'"
-								 "   WHEN %s THEN 'distributed by Citus'"
-								 "   WHEN c.relkind <> 'r' THEN 'foreign table'"
-								 "   WHEN pg_is_other_temp_schema(c.relnamespace) THEN 'temporary table of another session'"
-								 "   WHEN pg_is_in_recovery() AND c.relpersistence <> 'p' THEN 'not there on a standby'"
-								 "   WHEN NOT (has_schema_privilege(n.oid, 'USAGE')"
-								 "    AND has_column_privilege(c.oid, a.attnum, 'SELECT')) THEN 'permission denied'"
-								 "   WHEN row_security_active(c.oid) THEN 'row-level security'"
-								 "   WHEN x.indexrelid IS NULL THEN 'no index begins with it' END"
-								 " FROM tree t"
-								 " JOIN pg_class c ON c.oid = t.rel JOIN pg_namespace n ON n.oid = c.relnamespace"
-								 " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = t.attname AND NOT a.attisdropped"
-								 " LEFT JOIN LATERAL (SELECT i.indexrelid FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0]"
-								 "  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL"
-								 "  AND i.indkey[0] = a.attnum AND o.opcfamily = %u"
-								 "  ORDER BY i.indexrelid LIMIT 1) x ON true"
-								 " ORDER BY t.nspname, t.relname, t.attname, n.nspname, c.relname",
-								 nextval, next, nextval, next, citus_condition("c.oid"), INTEGER_BTREE_FAM_OID));
-	if (n == 0)
-		return 0;
-
+	if (!OidIsValid(get_extension_oid("snowflake", true)))
+		return 0;				/* as check_own_extension() says */
+	n = check_query("SELECT table_name, column_name, kind, type, expression,"
+					" holder, relid, attnum, index, skip"
+					" FROM snowflake_catalog.drawing_columns()");
 	*columns = palloc0(sizeof(Column) * n);
 	holders = palloc0(sizeof(Holder) * n);
 	for (int i = 0; i < n; i++)
 	{
 		Column	   *column = &(*columns)[Max(ncolumns - 1, 0)];
-		char	   *table = check_value(i, 2);
-		char	   *attname = check_value(i, 3);
+		char	   *table = check_value(i, 1);
+		char	   *attname = check_value(i, 2);
+		char	   *index = check_value(i, 9);
 		Holder	   *holder = &holders[i];
 
 		if (ncolumns == 0 || strcmp(column->table, table) != 0 ||
 			strcmp(column->column, attname) != 0)
 		{
-			FuncExpr   *call = default_call(stringToNode(check_value(i, 6)));
-
 			column = &(*columns)[ncolumns++];
 			column->findings = findings;
 			column->table = table;
 			column->column = attname;
 			column->name = psprintf("%s.%s", table, quote_identifier(attname));
-			column->relkind = check_value(i, 4)[0];
-			column->type = check_value_oid(i, 5);
-			column->computed = call == NULL ||
-				(call->funcid != nextval && call->funcid != next);
+			column->relkind = check_value(i, 3)[0];
+			column->type = atooid(check_value(i, 4));
+			column->computed = !is_mere_call(stringToNode(check_value(i, 5)));
 			column->holders = holder;	/* and those that follow */
 		}
 		column->nholders++;
-		holder->name = check_value(i, 7);
-		holder->relid = check_value_oid(i, 8);
-		holder->attnum = (AttrNumber) atoi(check_value(i, 9));
-		holder->index = check_value_oid(i, 10);
-		holder->skip = check_value(i, 11);
+		holder->name = check_value(i, 6);
+		holder->relid = atooid(check_value(i, 7));
+		holder->attnum = (AttrNumber) atoi(check_value(i, 8));
+		holder->index = index ? atooid(index) : InvalidOid;
+		holder->skip = check_value(i, 10);
 	}
 	return ncolumns;
 }
@@ -528,7 +463,7 @@ check_tables(CheckState *state)
 	Findings	findings = {0};
 	Column	   *columns = NULL;
 	int			nestlevel = check_begin();
-	int			ncolumns = find_columns(state, &findings, &columns);
+	int			ncolumns = find_columns(&findings, &columns);
 	int			nerrors;
 	int			n;
 

@@ -110,11 +110,3 @@ citus_is_here(void)
 {
 	return OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE));
 }
-
-const char *
-citus_condition(const char *oid)
-{
-	return citus_is_here() ?
-		psprintf("EXISTS (SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = %s)", oid) :
-		"false";
-}

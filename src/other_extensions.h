@@ -25,9 +25,6 @@ extern void pgedge_check_setting(void);
 /* Is Citus in this database? */
 extern bool citus_is_here(void);
 
-/* A condition of SQL: Citus has the table with this OID, and its rows elsewhere. */
-extern const char *citus_condition(const char *oid);
-
 #pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_OTHER_EXTENSIONS_H */

@@ -1,33 +1,101 @@
 /*-------------------------------------------------------------------------
  *
- * convert_funcs.c
- *		What snowflake_convert() cannot find out in SQL: whether an expression
- *		is immutable, what this server draws with, and what it needs before new
- *		IDs are above an existing one.
+ * table_funcs.c
+ *		What the functions in PL/pgSQL that change tables of their caller cannot
+ *		do in SQL: lock a table by its OID; and for snowflake_convert(), whether
+ *		an expression is immutable, what this server draws with, and what it
+ *		needs before new IDs are above an existing one.
  *
- * The rest is in install/convert.sql.  Everybody may call these functions.
- * They read the atomic fields of the mark in shared memory.
+ * Everybody may call these functions, and none is SECURITY DEFINER.  They read
+ * the atomic fields of the mark in shared memory.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/nodes.h"
 #include "optimizer/optimizer.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #include "args.h"
 #include "clock.h"
+#include "compat.h"
 #include "lease.h"
 #include "mark.h"
 #include "settings.h"
 
+PG_FUNCTION_INFO_V1(snowflake_lock_table);
+PG_FUNCTION_INFO_V1(snowflake_is_locked);
 PG_FUNCTION_INFO_V1(snowflake_is_immutable);
 PG_FUNCTION_INFO_V1(snowflake_drawing);
 PG_FUNCTION_INFO_V1(snowflake_raise_mark);
+
+/* Raise an ERROR unless the caller owns the table, which may be gone. */
+static void
+require_owner(Oid relid)
+{
+	char	   *name = get_rel_name(relid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER,
+					   get_relkind_objtype(get_rel_relkind(relid)), name);
+}
+
+/*
+ * lock_table(table, mode), until the end of the transaction or subtransaction;
+ * without a mode the owner is checked, and no lock taken.
+ *
+ * LOCK TABLE goes by a name, which may belong to another table by then, and
+ * asks for other rights than DDL, which asks for those of the owner.  This lets
+ * only the owner lock: a session that waits for a lock makes later ones wait,
+ * and only the owner may cause that.  It gives nobody a lock that the caller's
+ * own DDL would not take.
+ */
+Datum
+snowflake_lock_table(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	LOCKMODE	mode = PG_GETARG_INT32(1);
+
+	if (mode < NoLock || mode > MaxLockMode)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no lock mode %d", mode)));
+	require_owner(relid);
+	if (mode != NoLock)
+	{
+		LockRelationOid(relid, mode);
+		require_owner(relid);	/* it may have changed before the lock */
+	}
+	PG_RETURN_VOID();
+}
+
+/*
+ * is_locked(table): would this session wait to read it?  A wait of even a
+ * millisecond can make the deadlock detector of another session, which waits
+ * for this one, end that.
+ */
+Datum
+snowflake_is_locked(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		PG_RETURN_BOOL(true);
+	UnlockRelationOid(relid, AccessShareLock);
+	PG_RETURN_BOOL(false);
+}
 
 /* Of an expression in a catalog: a user cannot make a pg_node_tree. */
 Datum
