@@ -82,7 +82,7 @@ link_handle(RegistryLink *link, const PGresult *answer)
 			return;
 		objection = segment_fetch_objection(rows, nrows);
 		if (objection != NULL)
-			registry_link_give_up(link, objection);
+			registry_link_give_up(link, objection, NULL);
 		else
 		{
 			if (segment_fetch_find_news(rows, nrows) > 0)

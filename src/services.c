@@ -25,7 +25,6 @@
 #include "clock.h"
 #include "compat.h"
 #include "lease.h"
-#include "lease_fetch.h"
 #include "record.h"
 #include "registry_link.h"
 #include "segment_fetch.h"
@@ -181,7 +180,7 @@ wait_for_events(long timeout_ms)
 	for (int i = 0; i < n; i++)
 	{
 		if (events[i].events & WL_SOCKET_MASK)
-			registry_link_is_ready(events[i].user_data);
+			((RegistryLink *) events[i].user_data)->is_ready = true;
 	}
 }
 
