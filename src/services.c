@@ -28,7 +28,6 @@
 #include "record.h"
 #include "registry_link.h"
 #include "segment_fetch.h"
-#include "segment_send.h"
 #include "settings.h"
 #include "waits.h"
 #include "worker.h"
@@ -120,7 +119,8 @@ serve_services(void)
 
 		if (Max(service->due(), service->retry_at) > clock_read_steady())
 			continue;
-		if (worker_attempt(service->is_noted ? me : NULL, service->alarm, call_serve, service))
+		if (worker_attempt(service->is_noted ? me : NULL, service->alarm,
+						   call_serve, service) == NULL)
 		{
 			if (service->is_noted)
 				worker_clear_error(me);
@@ -143,7 +143,7 @@ serve_links(void)
 {
 	for (int i = 0; i < (int) lengthof(links); i++)
 	{
-		if (!worker_attempt(NULL, LOG_OF_REGISTRY, call_link, links[i]))
+		if (worker_attempt(NULL, LOG_OF_REGISTRY, call_link, links[i]) != NULL)
 			registry_link_pause(links[i]);
 	}
 }
