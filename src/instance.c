@@ -143,6 +143,17 @@ created_at(void)
 	return "?";
 }
 
+const char *
+instance_host(void)
+{
+	static char host[256];
+
+	/* where a name is cut, its end may be missing */
+	if (gethostname(host, sizeof(host) - 1) != 0)
+		strlcpy(host, "?", sizeof(host));
+	return host;
+}
+
 /*
  * A text that tells this server from a copy of its data directory, and from
  * itself before the machine was booted.  '' where that cannot be known; that
@@ -157,19 +168,17 @@ const char *
 instance_text(void)
 {
 	static char *instance = NULL;
+	const char *host = instance_host();
 	char		boot_id[64];
-	char		host[256];
 	struct stat st;
 	struct statvfs fs;
 
 	if (instance != NULL)
 		return instance;
 
-	if (!read_line(BOOT_ID_FILE, boot_id, sizeof(boot_id)) ||
-		gethostname(host, sizeof(host)) != 0 ||
+	if (!read_line(BOOT_ID_FILE, boot_id, sizeof(boot_id)) || strcmp(host, "?") == 0 ||
 		stat(DataDir, &st) != 0 || statvfs(DataDir, &fs) != 0)
 		return "";
-	host[sizeof(host) - 1] = '\0';
 
 	instance = MemoryContextStrdup(TopMemoryContext,
 								   psprintf("boot %s, host %s, device %llu, disk %s, file system %llx, inode %llu, created %s, %s",

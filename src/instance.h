@@ -24,6 +24,9 @@ extern bool instance_goes_on(TimeLineID timeline);
 extern const char *instance_text(void);
 extern int64 instance_number(void);
 
+/* The name of the machine, container or pod, "?" where that cannot be known. */
+extern const char *instance_host(void);
+
 /*
  * A random name for this start of the server, a uuid, where it has none yet:
  * the text there is ''.

@@ -80,6 +80,8 @@ static struct
 	int			before;
 }			offered;
 
+static const RegistrySeen nothing_seen = {.changes = -1,.renewals = -1};
+
 void
 lease_init_shmem(void)
 {
@@ -93,8 +95,7 @@ lease_init_shmem(void)
 	pg_atomic_init_u32(&lease->taken, 0);
 	pg_atomic_init_u64(&lease->clock_offset_us, 0);
 	pg_atomic_init_u32(&lease->free_numbers, (uint32) -1);
-	lease->seen.changes = -1;
-	lease->seen.renewals = -1;
+	lease->seen = nothing_seen;
 	lease->recalled_node = -1;
 	lease->remembered_node = -1;
 }
@@ -306,23 +307,20 @@ begin(const char *activity)
 static void
 write_row(const Grant *grant)
 {
-	RegistrySeen seen;
-	const char *row[11];
-	int			n = 0;
-
-	lease_seen(&seen);
-	row[n++] = psprintf("%d", grant->node);
-	row[n++] = psprintf(INT64_FORMAT, grant->deadline_us);
-	row[n++] = psprintf(INT64_FORMAT, grant->mark_us);
-	row[n++] = psprintf(INT64_FORMAT, grant->floor_us);
-	row[n++] = grant->token;
-	row[n++] = instance_text();
-	row[n++] = psprintf("%u", GetWALInsertionTimeLine());
-	row[n++] = psprintf("%u", shared->lease.origin);
-	row[n++] = seen.timeline;
-	row[n++] = psprintf(INT64_FORMAT, seen.changes);
-	row[n++] = psprintf(INT64_FORMAT, seen.renewals);
-	Assert(n == lengthof(row));
+	RegistrySeen seen = lease_seen();
+	const char *row[] = {
+		psprintf("%d", grant->node),
+		psprintf(INT64_FORMAT, grant->deadline_us),
+		psprintf(INT64_FORMAT, grant->mark_us),
+		psprintf(INT64_FORMAT, grant->floor_us),
+		grant->token,
+		instance_text(),
+		psprintf("%u", GetWALInsertionTimeLine()),
+		psprintf("%u", shared->lease.origin),
+		seen.timeline,
+		psprintf(INT64_FORMAT, seen.changes),
+		psprintf(INT64_FORMAT, seen.renewals)
+	};
 
 	home_create();
 	if (home_run_texts("INSERT INTO " TABLE " (" COLUMNS ")"
@@ -330,7 +328,7 @@ write_row(const Grant *grant)
 					   "  $7::bigint, $8::bigint, $9, $10::bigint, $11::bigint)"
 					   " ON CONFLICT (only_row) DO UPDATE SET (" COLUMNS ") ="
 					   "  (SELECT " COLUMNS " FROM (SELECT EXCLUDED.*) AS new)",
-					   n, row) != 1)
+					   lengthof(row), row) != 1)
 		elog(ERROR, "could not write to " TABLE);
 }
 
@@ -343,40 +341,39 @@ write_row(const Grant *grant)
 static void
 remember(const Grant *grant)
 {
-	RegistrySeen seen;
+	Lease	   *lease = &shared->lease;
+	RegistrySeen seen = lease_seen();
 
 	begin("remembering the lease of the node number");
 	write_row(grant);
 	home_commit();
-	shared->lease.remembered_node = grant->node;
-	shared->lease.remembered_deadline_us = grant->deadline_us;
-	strlcpy(shared->lease.remembered_token, grant->token,
-			sizeof(shared->lease.remembered_token));
-	lease_seen(&seen);
-	strlcpy(shared->lease.remembered_registry, seen.timeline,
-			sizeof(shared->lease.remembered_registry));
+	lease->remembered_node = grant->node;
+	lease->remembered_deadline_us = grant->deadline_us;
+	strlcpy(lease->remembered_token, grant->token, sizeof(lease->remembered_token));
+	strlcpy(lease->remembered_registry, seen.timeline, sizeof(lease->remembered_registry));
 }
 
-static void
-current_grant(Grant *grant)
+static Grant
+current_grant(void)
 {
 	Lease	   *lease = &shared->lease;
 
-	grant->node = (int) pg_atomic_read_u32(&lease->node);
-	grant->token = lease->known_token;
-	grant->deadline_us = (int64) pg_atomic_read_u64(&lease->deadline_us);
-	grant->mark_us = (int64) pg_atomic_read_u64(&lease->mark_us);
-	grant->floor_us = lease->floor_us;
+	return (Grant) {
+		.node = (int) pg_atomic_read_u32(&lease->node),
+		.token = lease->known_token,
+		.deadline_us = (int64) pg_atomic_read_u64(&lease->deadline_us),
+		.mark_us = (int64) pg_atomic_read_u64(&lease->mark_us),
+		.floor_us = lease->floor_us
+	};
 }
 
 void
 lease_remember(void)
 {
 	Lease	   *lease = &shared->lease;
-	Grant		grant;
+	Grant		grant = current_grant();
 	uint64		last;
 
-	current_grant(&grant);
 	(void) mark_last_unit(&last);
 	if (grant.node < 0 || grant.deadline_us == 0 ||
 		(grant.node == lease->remembered_node && lease->remembered_deadline_us != 0 &&
@@ -397,9 +394,8 @@ lease_remember(void)
 void
 lease_remember_at_exit(void)
 {
-	Grant		grant;
+	Grant		grant = current_grant();
 
-	current_grant(&grant);
 	if (grant.node < 0 || grant.deadline_us == 0)
 		return;
 
@@ -562,12 +558,15 @@ lease_note_warning(const char *warning)
 				 errhint(LEASE_WARNING_HINT)));
 }
 
-void
-lease_seen(RegistrySeen *seen)
+RegistrySeen
+lease_seen(void)
 {
+	RegistrySeen seen;
+
 	LWLockAcquire(shared->lock, LW_SHARED);
-	*seen = shared->lease.seen;
+	seen = shared->lease.seen;
 	LWLockRelease(shared->lock);
+	return seen;
 }
 
 void
@@ -592,9 +591,7 @@ lease_forget_seen(void)
 	Lease	   *lease = &shared->lease;
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	lease->seen.timeline[0] = '\0';
-	lease->seen.changes = -1;
-	lease->seen.renewals = -1;
+	lease->seen = nothing_seen;
 	lease->seen_forgotten = true;
 	lease->to_retry = true;
 	LWLockRelease(shared->lock);
@@ -653,19 +650,17 @@ static void
 recall_seen(void)
 {
 	Lease	   *lease = &shared->lease;
-	char	   *timeline = TextDatumGetCString(home_value("registry"));
-	int64		changes = DatumGetInt64(home_value("changes"));
-	int64		renewals = DatumGetInt64(home_value("renewals"));
+	RegistrySeen seen = {
+		.changes = DatumGetInt64(home_value("changes")),
+		.renewals = DatumGetInt64(home_value("renewals"))
+	};
 
+	strlcpy(seen.timeline, TextDatumGetCString(home_value("registry")), sizeof(seen.timeline));
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	if (!lease->seen_forgotten)
-	{
-		strlcpy(lease->seen.timeline, timeline, sizeof(lease->seen.timeline));
-		lease->seen.changes = changes;
-		lease->seen.renewals = renewals;
-	}
+		lease->seen = seen;
 	LWLockRelease(shared->lock);
-	strlcpy(lease->remembered_registry, timeline, sizeof(lease->remembered_registry));
+	strlcpy(lease->remembered_registry, seen.timeline, sizeof(lease->remembered_registry));
 }
 
 /*

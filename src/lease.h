@@ -130,7 +130,7 @@ extern void lease_remember_at_exit(void);
  * What was seen of the registry.  It is written by what it says in its answers
  * alone, and in those only that give a number.
  */
-extern void lease_seen(RegistrySeen *seen);
+extern RegistrySeen lease_seen(void);
 extern void lease_note_seen(const char *timeline, int64 changes, int64 renewals);
 extern void lease_remember_seen(void);
 
@@ -142,6 +142,9 @@ extern bool lease_retry(void);
 
 extern void lease_note_error(const char *error, const char *hint, bool is_refused);
 extern void lease_note_warning(const char *warning);
+
+/* The connection to the registry: lease_fetch.c asks for a number, again and again. */
+extern struct RegistryLink lease_link;
 
 /* The first values in shared memory. */
 extern void lease_init_shmem(void);

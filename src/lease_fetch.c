@@ -14,15 +14,14 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "access/xlog.h"
 #include "postmaster/postmaster.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
+#include "instance.h"
 #include "lease.h"
-#include "lease_fetch.h"
+#include "registry_link.h"
 
 #define RENEW_MS	3000
 #define OFFER_MS	100
@@ -68,8 +67,6 @@ static struct
 	/* For how long it was asked, and until when the lease was. */
 	int64		lease_ttl;		/* in microseconds */
 	int64		valid_until;	/* steady clock, 0 when there was none */
-
-	int64		round_trip;		/* of the last answer, in microseconds */
 
 	/* The other servers, which are looked at from time to time. */
 	int64		peers_at;		/* when next, by the steady clock */
@@ -120,13 +117,8 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 	const char *held_token;
 	int			held = lease_held(&held_token);
 	int			n = 0;
-	char		host[256];
 	char		layout[LAYOUT_TEXT_SIZE];
-	RegistrySeen seen;
-
-	if (gethostname(host, sizeof(host)) != 0)
-		strlcpy(host, "?", sizeof(host));
-	host[sizeof(host) - 1] = '\0';
+	RegistrySeen seen = lease_seen();
 
 	registry.valid_until = lease_is_valid() ?
 		(int64) pg_atomic_read_u64(&shared->lease.deadline_us) : 0;
@@ -147,10 +139,9 @@ build_request(RegistryLink *link, LinkRequest *request, bool is_first)
 		psprintf(INT64_FORMAT, (int64) pg_atomic_read_u64(&shared->lease.clock_offset_us)) : NULL;
 	values[n++] = psprintf("%s since %s", layout_format(&snowflake_layout, layout),
 						   timestamptz_to_str(snowflake_epoch));
-	values[n++] = pstrdup(host);
+	values[n++] = instance_host();
 	values[n++] = psprintf("%d", PostPortNumber);
 	values[n++] = psprintf(INT64_FORMAT, (int64) GetSystemIdentifier());
-	lease_seen(&seen);
 	values[n++] = seen.changes < 0 ? NULL : psprintf(INT64_FORMAT, seen.changes);
 	values[n++] = seen.renewals < 0 ? NULL : psprintf(INT64_FORMAT, seen.renewals);
 	values[n++] = is_first || registry.valid_until == 0 || link->sent_at >= registry.peers_at ?
@@ -172,38 +163,36 @@ int_value(const PGresult *answer, int column)
 	return has_value(answer, column) ? strtoll(PQgetvalue(answer, 0, column), NULL, 10) : 0;
 }
 
+/* '' for null */
 static char *
 text_value(const PGresult *answer, int column)
 {
-	return pstrdup(PQgetvalue(answer, 0, column));
+	return PQgetvalue(answer, 0, column);
 }
 
 /*
- * How far is the server's clock from the others'?  In half the round trip the
- * answer may have been made, so that much is not counted.  Returns what is to
- * be said, NULL when all is well.
+ * How far is the server's clock from the registry's, and from the others'?  In
+ * half the round trip the answer may have been made, so that much is not
+ * counted.  Returns what is to be said, NULL when all is well.
  */
 static char *
-check_skew(void)
+check_skew(int64 offset, int64 round_trip)
 {
-	int64		max_us = snowflake_max_clock_skew * INT64CONST(1000);
-	int64		offset = (int64) pg_atomic_read_u64(&shared->lease.clock_offset_us);
-	int64		peers_offset = offset - registry.peers_offset;
-	int64		peers = registry.peers;
+	int64		max_us = snowflake_max_clock_skew * INT64CONST(1000) + round_trip / 2;
+	char	   *others = "clock of the registry";
 
 	if (snowflake_max_clock_skew == CLOCK_SKEW_ANY)
 		return NULL;
-	if (llabs(offset) - registry.round_trip / 2 > max_us)
-		return psprintf("The %s of this server is " INT64_FORMAT " ms %s the clock of the registry; \"snowflake.max_clock_skew\" allows %d ms.",
-						clock_name(), (int64) llabs(offset) / 1000,
-						offset > 0 ? "ahead of" : "behind",
-						snowflake_max_clock_skew);
-	if (peers > 0 && llabs(peers_offset) - registry.round_trip / 2 > max_us)
-		return psprintf("The %s of this server is " INT64_FORMAT " ms %s the median of " INT64_FORMAT " other servers; \"snowflake.max_clock_skew\" allows %d ms.",
-						clock_name(), (int64) llabs(peers_offset) / 1000,
-						peers_offset > 0 ? "ahead of" : "behind",
-						peers, snowflake_max_clock_skew);
-	return NULL;
+	if (llabs(offset) <= max_us)
+	{
+		offset -= registry.peers_offset;
+		if (registry.peers <= 0 || llabs(offset) <= max_us)
+			return NULL;
+		others = psprintf("median of " INT64_FORMAT " other servers", registry.peers);
+	}
+	return psprintf("The %s of this server is " INT64_FORMAT " ms %s the %s; \"snowflake.max_clock_skew\" allows %d ms.",
+					clock_name(), (int64) llabs(offset) / 1000,
+					offset > 0 ? "ahead of" : "behind", others, snowflake_max_clock_skew);
 }
 
 /*
@@ -222,9 +211,8 @@ compare_with_seen(RegistryLink *link, const PGresult *answer)
 	char	   *timeline = text_value(answer, COL_TIMELINE);
 	int64		changes = int_value(answer, COL_CHANGES);
 	char	   *reason = NULL;
-	RegistrySeen seen;
+	RegistrySeen seen = lease_seen();
 
-	lease_seen(&seen);
 	if (registry_link_is_outdated(seen.timeline, timeline))
 		reason = psprintf("it is on timeline %s, and was on %s before", timeline, seen.timeline);
 	else if (changes < seen.changes)
@@ -232,27 +220,12 @@ compare_with_seen(RegistryLink *link, const PGresult *answer)
 						  changes, seen.changes);
 	if (reason != NULL)
 	{
-		registry_link_give_up_for_long(link, reason, hint);
+		registry_link_give_up(link, reason, hint);
 		return false;
 	}
 	if (has_value(answer, COL_NODE))
 		lease_note_seen(timeline, changes, int_value(answer, COL_RENEWALS));
 	return true;
-}
-
-/*
- * Where it was asked for them.
- */
-static void
-note_peers(const PGresult *answer, int64 now)
-{
-	if (!has_value(answer, COL_PEERS))
-		return;
-	registry.peers = int_value(answer, COL_PEERS);
-	registry.peers_offset = int_value(answer, COL_PEERS_OFFSET);
-	registry.peers_at = now + PEERS_MS * 1000;
-	pg_atomic_write_u32(&shared->lease.free_numbers,
-						(uint32) Min(int_value(answer, COL_FREE), PG_INT32_MAX));
 }
 
 /*
@@ -263,7 +236,10 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 {
 	TimestampTz clock = clock_read();
 	bool		was_valid = lease_is_valid();
+	int64		round_trip = now - link->sent_at;
+	int64		offset = clock + UNIX_EPOCH_US - round_trip / 2 - int_value(answer, COL_CLOCK);
 	char	   *skew;
+	uint64		left_out;
 	Grant		grant;
 
 	/*
@@ -271,18 +247,23 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	 * not to have run out.  If it has meanwhile, ask again, without that.  A
 	 * registration has no end, so that an answer may not be old.
 	 */
-	if (registry.valid_until == 0 ? lease_is_registration() && now - link->sent_at > LINK_ATTEMPT_MS * 1000 :
+	if (registry.valid_until == 0 ? lease_is_registration() && round_trip > LINK_ATTEMPT_MS * 1000 :
 		now >= registry.valid_until)
 		return;
 
 	if (!compare_with_seen(link, answer))
 		return;
-	note_peers(answer, now);
 
-	registry.round_trip = now - link->sent_at;
-	pg_atomic_write_u64(&shared->lease.clock_offset_us,
-						(uint64) (clock + UNIX_EPOCH_US - registry.round_trip / 2 -
-								  int_value(answer, COL_CLOCK)));
+	/* where it was asked for them */
+	if (has_value(answer, COL_PEERS))
+	{
+		registry.peers = int_value(answer, COL_PEERS);
+		registry.peers_offset = int_value(answer, COL_PEERS_OFFSET);
+		registry.peers_at = now + PEERS_MS * 1000;
+		pg_atomic_write_u32(&shared->lease.free_numbers,
+							(uint32) Min(int_value(answer, COL_FREE), PG_INT32_MAX));
+	}
+	pg_atomic_write_u64(&shared->lease.clock_offset_us, (uint64) offset);
 	shared->lease.has_clock_offset = true;
 	lease_note_warning(text_value(answer, COL_WARNING));
 
@@ -296,11 +277,11 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 							has_value(answer, COL_DETAIL) ? ": " : ".",
 							text_value(answer, COL_DETAIL)),
 				   text_value(answer, COL_HINT),
-				   PQgetvalue(answer, 0, COL_PASSES)[0] == 't');
+				   text_value(answer, COL_PASSES)[0] == 't');
 		return;
 	}
 
-	skew = check_skew();
+	skew = check_skew(offset, round_trip);
 	if (skew != NULL && (!was_valid || snowflake_clock_skew_action == SKEW_STOP))
 	{
 		lease_lose(skew, "Set the server's clock, or \"snowflake.max_clock_skew\".", false);
@@ -310,7 +291,7 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	if (!lease_fits(int_value(answer, COL_NODE)))
 	{
 		registry_link_give_up(link, psprintf("it gives node number " INT64_FORMAT ", which this server cannot have",
-											 int_value(answer, COL_NODE)));
+											 int_value(answer, COL_NODE)), NULL);
 		return;
 	}
 	grant.node = (int) int_value(answer, COL_NODE);
@@ -322,16 +303,11 @@ handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 	lease_take(&grant);
 	lease_remember();
 
-	if (skew != NULL)
-	{
-		uint64		left_out;
-
-		if (log_is_due(LOG_OF_SKEW, &left_out))
-			ereport(WARNING,
-					(errmsg("the server's clock differs too much from others"),
-					 errdetail("%s%s", skew, log_left_out(left_out)),
-					 errhint("Set the server's clock. The server goes on issuing snowflake IDs, since \"snowflake.clock_skew_action\" is \"warn\".")));
-	}
+	if (skew != NULL && log_is_due(LOG_OF_SKEW, &left_out))
+		ereport(WARNING,
+				(errmsg("the server's clock differs too much from others"),
+				 errdetail("%s%s", skew, log_left_out(left_out)),
+				 errhint("Set the server's clock. The server goes on issuing snowflake IDs, since \"snowflake.clock_skew_action\" is \"warn\".")));
 }
 
 static void

@@ -416,7 +416,7 @@ snowflake_mark_writer_main(Datum arg)
 				is_connected = true;
 			}
 			MemoryContextSwitchTo(context);
-			if (worker_attempt(me, LOG_OF_WORKER, serve, &asked))
+			if (worker_attempt(me, LOG_OF_WORKER, serve, &asked) == NULL)
 				worker_clear_error(me);
 			else
 				retry_at = clock_read_steady() + RETRY_S * USECS_PER_SEC;

@@ -39,8 +39,6 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "access/xlog.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
@@ -49,6 +47,7 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
+#include "instance.h"
 #include "registry_link.h"
 #include "settings.h"
 #include "waits.h"
@@ -176,15 +175,9 @@ registry_link_sqlstate(const PGresult *answer)
 }
 
 void
-registry_link_give_up(RegistryLink *link, const char *reason)
+registry_link_give_up(RegistryLink *link, const char *reason, const char *hint)
 {
-	fail(link, reason, &(LinkFailure) {.passes = true});
-}
-
-void
-registry_link_give_up_for_long(RegistryLink *link, const char *reason, const char *hint)
-{
-	fail(link, reason, &(LinkFailure) {.hint = hint});
+	fail(link, reason, &(LinkFailure) {.hint = hint,.passes = hint == NULL});
 }
 
 bool
@@ -192,11 +185,11 @@ registry_link_understands(RegistryLink *link, int64 protocol)
 {
 	if (protocol == LINK_PROTOCOL)
 		return true;
-	registry_link_give_up_for_long(link,
-								   psprintf("it speaks version " INT64_FORMAT " of the protocol, and this server version %d",
-											protocol, LINK_PROTOCOL),
-								   psprintf("Update the older of the two: %s.",
-											protocol < LINK_PROTOCOL ? UPDATE_REGISTRY : UPDATE_SERVER));
+	registry_link_give_up(link,
+						  psprintf("it speaks version " INT64_FORMAT " of the protocol, and this server version %d",
+								   protocol, LINK_PROTOCOL),
+						  psprintf("Update the older of the two: %s.",
+								   protocol < LINK_PROTOCOL ? UPDATE_REGISTRY : UPDATE_SERVER));
 	return false;
 }
 
@@ -212,24 +205,17 @@ give_up_connecting(RegistryLink *link)
 		"is not permitted to log in", "permission denied for database"
 	};
 	const char *message = PQerrorMessage(link->conn);
+	const char *hint = NULL;
 
-	if (PQconnectionNeedsPassword(link->conn) ||
-		strstr(message, "no password supplied") != NULL)
-	{
-		registry_link_give_up_for_long(link, message,
-									   "Put the password into the password file of the operating system user that runs this server (~/.pgpass of that user), or name another file with the option \"passfile\" of \"snowflake.registry\".");
-		return;
-	}
 	for (int i = 0; i < (int) lengthof(lasting); i++)
 	{
 		if (strstr(message, "FATAL:") != NULL && strstr(message, lasting[i]) != NULL)
-		{
-			registry_link_give_up_for_long(link, message,
-										   "Check host, dbname and user in \"snowflake.registry\", the password, and pg_hba.conf of the registry.");
-			return;
-		}
+			hint = "Check host, dbname and user in \"snowflake.registry\", the password, and pg_hba.conf of the registry.";
 	}
-	registry_link_give_up(link, message);
+	if (PQconnectionNeedsPassword(link->conn) ||
+		strstr(message, "no password supplied") != NULL)
+		hint = "Put the password into the password file of the operating system user that runs this server (~/.pgpass of that user), or name another file with the option \"passfile\" of \"snowflake.registry\".";
+	registry_link_give_up(link, message, hint);
 }
 
 /*
@@ -267,15 +253,11 @@ count_elements(const char *list)
 static const char *
 session_name(RegistryLink *link)
 {
-	char		host[256];
 	char	   *start = psprintf(UINT64_FORMAT " %d " INT64_FORMAT " %s", GetSystemIdentifier(),
 								 (int) PostmasterPid, (int64) PgStartTime, DataDir);
 
-	if (gethostname(host, sizeof(host)) != 0)
-		strlcpy(host, "?", sizeof(host));
-	host[sizeof(host) - 1] = '\0';
-	return psprintf("snowflake %s %.28s:%d %08x", link->client->purpose, host, PostPortNumber,
-					hash_bytes((unsigned char *) start, (int) strlen(start)));
+	return psprintf("snowflake %s %.28s:%d %08x", link->client->purpose, instance_host(),
+					PostPortNumber, hash_bytes((unsigned char *) start, (int) strlen(start)));
 }
 
 /*
@@ -313,27 +295,27 @@ begin_to_connect(RegistryLink *link)
 	const char *keywords[64];
 	const char *values[64];
 	int			n = 0;
-	int			hosts = 1;
-	char	   *error = NULL;
-	PQconninfoOption *options = PQconninfoParse(snowflake_registry, &error);
+
+	/* it was checked when it was set */
+	PQconninfoOption *options = PQconninfoParse(snowflake_registry, NULL);
 
 	if (options == NULL)
 	{
-		/* cannot be: it was checked when it was set */
-		PQfreemem(error);
-		registry_link_give_up_for_long(link, "\"snowflake.registry\" is not valid", NULL);
+		registry_link_give_up(link, "out of memory", NULL);
 		return;
 	}
 
-	keywords[n] = "target_session_attrs";
-	values[n++] = "read-write";
+	link->hosts = 1;
 	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
 	{
 		if (option->val != NULL &&
 			(strcmp(option->keyword, "host") == 0 ||
 			 strcmp(option->keyword, "hostaddr") == 0))
-			hosts = Max(hosts, count_elements(option->val));
+			link->hosts = Max(link->hosts, count_elements(option->val));
 	}
+
+	keywords[n] = "target_session_attrs";
+	values[n++] = "read-write";
 	for (PQconninfoOption *option = options; option->keyword != NULL; option++)
 	{
 		if (option->val == NULL || n >= (int) lengthof(keywords) - 3)
@@ -342,10 +324,11 @@ begin_to_connect(RegistryLink *link)
 		if (strcmp(option->keyword, "host") == 0 ||
 			strcmp(option->keyword, "hostaddr") == 0 ||
 			strcmp(option->keyword, "port") == 0)
-			values[n++] = list_element(option->val, link->attempt % hosts);
+			values[n++] = list_element(option->val, link->attempt % link->hosts);
 		else
 			values[n++] = pstrdup(option->val);
 	}
+
 	/* the last one of a keyword counts */
 	keywords[n] = "client_encoding";
 	values[n++] = "UTF8";
@@ -356,11 +339,10 @@ begin_to_connect(RegistryLink *link)
 	PQconninfoFree(options);
 
 	link->attempt++;
-	link->hosts = hosts;
 	link->conn = PQconnectStartParams(keywords, values, 0);
 	if (link->conn == NULL)
 	{
-		registry_link_give_up(link, "out of memory");
+		registry_link_give_up(link, "out of memory", NULL);
 		return;
 	}
 	PQsetNoticeReceiver(link->conn, note_notice, link);
@@ -382,7 +364,7 @@ await_answer(RegistryLink *link, LinkState state, int is_sent, int64 sent_at)
 {
 	if (is_sent == 0)
 	{
-		registry_link_give_up(link, PQerrorMessage(link->conn));
+		registry_link_give_up(link, PQerrorMessage(link->conn), NULL);
 		return;
 	}
 	link->state = state;
@@ -412,7 +394,7 @@ greet(RegistryLink *link)
 	forget_answer(link);
 	if (PQsetnonblocking(link->conn, 1) != 0)
 	{
-		registry_link_give_up(link, PQerrorMessage(link->conn));
+		registry_link_give_up(link, PQerrorMessage(link->conn), NULL);
 		return;
 	}
 	await_answer(link, LINK_GREETING,
@@ -422,13 +404,12 @@ greet(RegistryLink *link)
 }
 
 /*
- * What the registry lacks; false when it lacks nothing.  Its version need not
- * be this server's: what counts is the function, and the protocol of its answers.
- * The hint names neither host nor role, as everybody may see it.
+ * What the registry lacks, and a hint; NULL when it lacks nothing.  Its version
+ * need not be this server's: what counts is the function, and the protocol of its
+ * answers.  The hint names neither host nor role, as everybody may see it.
  */
-static bool
-lacks_something(RegistryLink *link, const PGresult *answer, const char **reason,
-				const char **hint)
+static const char *
+what_lacks(RegistryLink *link, const PGresult *answer, const char **hint)
 {
 	const LinkClient *client = link->client;
 	const char *role = PQgetvalue(answer, 0, COL_ROLE);
@@ -439,42 +420,40 @@ lacks_something(RegistryLink *link, const PGresult *answer, const char **reason,
 
 	if (PQgetisnull(answer, 0, COL_VERSION))
 	{
-		*reason = psprintf("there is no extension \"" REGISTRY_EXTENSION "\" %s", where);
 		*hint = "Run CREATE EXTENSION " REGISTRY_EXTENSION " in that database.";
+		return psprintf("there is no extension \"" REGISTRY_EXTENSION "\" %s", where);
 	}
-	else if (PQgetisnull(answer, 0, COL_MAY_EXECUTE))
+	if (PQgetisnull(answer, 0, COL_MAY_EXECUTE))
 	{
-		*reason = psprintf("extension \"" REGISTRY_EXTENSION "\" %s is of version %s, and has no function %s() with %d arguments, which this server calls",
-						   where, version, client->function, client->nargs);
 		*hint = "Update the older of the two: " UPDATE_REGISTRY ", or " UPDATE_SERVER ".";
+		return psprintf("extension \"" REGISTRY_EXTENSION "\" %s is of version %s, and has no function %s() with %d arguments, which this server calls",
+						where, version, client->function, client->nargs);
 	}
-	else if (PQgetvalue(answer, 0, COL_MAY_USE)[0] != 't')
+	if (PQgetvalue(answer, 0, COL_MAY_USE)[0] != 't')
 	{
-		*reason = psprintf("role \"%s\" may not use schema %s %s", role, schema, where);
 		*hint = psprintf("Run GRANT USAGE ON SCHEMA %s TO that role, in that database.", schema);
+		return psprintf("role \"%s\" may not use schema %s %s", role, schema, where);
 	}
-	else if (PQgetvalue(answer, 0, COL_MAY_EXECUTE)[0] != 't')
+	if (PQgetvalue(answer, 0, COL_MAY_EXECUTE)[0] != 't')
 	{
-		*reason = psprintf("role \"%s\" may not execute function %s.%s() %s",
-						   role, schema, client->function, where);
 		*hint = psprintf("Run GRANT EXECUTE ON FUNCTION %s.%s TO that role, in that database.",
 						 schema, client->function);
+		return psprintf("role \"%s\" may not execute function %s.%s() %s",
+						role, schema, client->function, where);
 	}
-	else
-		return false;
-	return true;
+	return NULL;
 }
 
 static void
 handle_greeting(RegistryLink *link, const PGresult *answer)
 {
-	const char *reason;
+	const char *lack;
 	const char *hint;
 
 	if (PQntuples(answer) != 1 || PQnfields(answer) != GREETING_COLS)
-		registry_link_give_up(link, "it did not understand the request");
-	else if (lacks_something(link, answer, &reason, &hint))
-		registry_link_give_up_for_long(link, reason, hint);
+		registry_link_give_up(link, "it did not understand the request", NULL);
+	else if ((lack = what_lacks(link, answer, &hint)) != NULL)
+		registry_link_give_up(link, lack, hint);
 	else
 	{
 		snprintf(link->schema, sizeof(link->schema), "%s.",
@@ -526,7 +505,7 @@ go_on(RegistryLink *link)
 	if (link->conn == NULL)
 		begin_to_connect(link);
 	else if (worker_holds_up_stop(PQbackendPID(link->conn)))
-		registry_link_give_up(link, "it is in this server, which shuts down");
+		registry_link_give_up(link, "it is in this server, which shuts down", NULL);
 	else
 		ask(link);
 }
@@ -567,7 +546,7 @@ give_up_asking(RegistryLink *link, const char *reason)
 	if (link->answer != NULL && PQresultStatus(link->answer) == PGRES_FATAL_ERROR)
 		registry_link_give_up_with_error(link);
 	else
-		registry_link_give_up(link, reason);
+		registry_link_give_up(link, reason, NULL);
 }
 
 /*
@@ -578,46 +557,42 @@ finish(RegistryLink *link)
 {
 	LinkState	state = link->state;
 	bool		is_error = PQresultStatus(link->answer) == PGRES_FATAL_ERROR;
+	int			sqlstate = registry_link_sqlstate(link->answer);
+	int			category = ERRCODE_TO_CATEGORY(sqlstate);
 
-	if (is_error && (state != LINK_ASKING || link->sent_statement))
+	/* of others the client can tell which of what it asked for they are about */
+	if (is_error && (state != LINK_ASKING ||
+					 (link->sent_statement &&
+					  (sqlstate == 0 ||
+					   category == ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION ||
+					   category == ERRCODE_FEATURE_NOT_SUPPORTED ||
+					   category == ERRCODE_INVALID_SQL_STATEMENT_NAME))))
 	{
-		int			sqlstate = registry_link_sqlstate(link->answer);
-		int			category = ERRCODE_TO_CATEGORY(sqlstate);
-
-		/* the client can tell which of what it asked for it is about */
-		if (state != LINK_ASKING || sqlstate == 0 ||
-			category == ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION ||
-			category == ERRCODE_FEATURE_NOT_SUPPORTED ||
-			category == ERRCODE_INVALID_SQL_STATEMENT_NAME)
-		{
-			registry_link_give_up_with_error(link);
-			return;
-		}
+		registry_link_give_up_with_error(link);
+		return;
 	}
 	if (!is_error && state != LINK_PREPARING && link->warning[0] != '\0')
 	{
 		registry_link_give_up(link, psprintf("it does not confirm its answer, but says \"%s\"",
-											 link->warning));
+											 link->warning), NULL);
 		return;
 	}
 
-	switch (state)
+	if (state == LINK_GREETING)
 	{
-		case LINK_GREETING:
-			handle_greeting(link, link->answer);
-			break;
-		case LINK_PREPARING:
-			rest(link, 0);
-			break;
-		default:
-			rest(link, 0);
-			link->client->handle(link, link->answer);
-			forget_answer(link);
-			if (link->conn != NULL)
-			{
-				link->failures = 0;
-				link->is_doubted = false;
-			}
+		handle_greeting(link, link->answer);
+		return;
+	}
+	rest(link, 0);
+	if (state == LINK_PREPARING)
+		return;
+
+	link->client->handle(link, link->answer);
+	forget_answer(link);
+	if (link->conn != NULL)
+	{
+		link->failures = 0;
+		link->is_doubted = false;
 	}
 }
 
@@ -629,19 +604,10 @@ receive(RegistryLink *link)
 {
 	PGresult   *result;
 	ExecStatusType status;
+	int			flushed = link->needs_flush ? PQflush(link->conn) : 0;
 
-	if (link->needs_flush)
-	{
-		int			flushed = PQflush(link->conn);
-
-		if (flushed < 0)
-		{
-			give_up_asking(link, PQerrorMessage(link->conn));
-			return;
-		}
-		link->needs_flush = flushed > 0;
-	}
-	if (PQconsumeInput(link->conn) == 0)
+	link->needs_flush = flushed > 0;
+	if (flushed < 0 || PQconsumeInput(link->conn) == 0)
 	{
 		give_up_asking(link, PQerrorMessage(link->conn));
 		return;
@@ -654,11 +620,9 @@ receive(RegistryLink *link)
 		if (result == NULL)
 		{
 			if (link->answer == NULL || PQstatus(link->conn) == CONNECTION_BAD)
-			{
 				give_up_asking(link, "no answer");
-				return;
-			}
-			finish(link);
+			else
+				finish(link);
 			return;
 		}
 		PQclear(link->answer);
@@ -669,7 +633,7 @@ receive(RegistryLink *link)
 		if (status != PGRES_FATAL_ERROR &&
 			status != (link->state == LINK_PREPARING ? PGRES_COMMAND_OK : PGRES_TUPLES_OK))
 		{
-			registry_link_give_up(link, psprintf("it answered with %s", PQresStatus(status)));
+			registry_link_give_up(link, psprintf("it answered with %s", PQresStatus(status)), NULL);
 			return;
 		}
 	}
@@ -707,7 +671,8 @@ registry_link_serve(RegistryLink *link)
 			else if (link->polling == PGRES_POLLING_OK)
 				greet(link);
 			else if (now >= link->until)
-				registry_link_give_up(link, psprintf("no connection in %d ms", LINK_ATTEMPT_MS));
+				registry_link_give_up(link, psprintf("no connection in %d ms", LINK_ATTEMPT_MS),
+									  NULL);
 			break;
 
 		case LINK_GREETING:
@@ -746,12 +711,6 @@ registry_link_wait(RegistryLink *link, LinkWait *wait)
 	else
 		wait->events = WL_SOCKET_READABLE |
 			(link->needs_flush ? WL_SOCKET_WRITEABLE : 0);
-}
-
-void
-registry_link_is_ready(RegistryLink *link)
-{
-	link->is_ready = true;
 }
 
 void

@@ -125,11 +125,9 @@ typedef enum LinkState
 	LINK_ASKING					/* to a request */
 } LinkState;
 
-#define LINK_SCHEMA_SIZE	(2 * NAMEDATALEN + 4)
-#define LINK_WARNING_SIZE	256
-
 /*
- * All zero but for the client at first.  Written by registry_link.c alone.
+ * All zero but for the client at first.  Written by registry_link.c alone, but
+ * for what is said.
  */
 struct RegistryLink
 {
@@ -138,16 +136,16 @@ struct RegistryLink
 	int64		until;			/* steady clock */
 	PGconn	   *conn;			/* NULL for none */
 	PostgresPollingStatusType polling;
-	bool		is_ready;		/* what is waited for has come */
+	bool		is_ready;		/* what is waited for has come: set by who
+								 * waits */
 	int			attempt;		/* counts them, to choose a host */
 	int			hosts;			/* to choose from */
 	int			failures;		/* since the last answer */
 	bool		is_doubted;		/* the last error is to be followed by a
 								 * greeting that may find the cause */
-	char		schema[LINK_SCHEMA_SIZE];	/* as quoted, with a dot */
+	char		schema[2 * NAMEDATALEN + 4];	/* as quoted, with a dot */
 	bool		sent_statement; /* the client's, that is prepared */
-	char		warning[LINK_WARNING_SIZE]; /* that came with the answer; ''
-											 * for none */
+	char		warning[256];	/* that came with the answer; '' for none */
 	bool		has_asked;		/* on this connection */
 	int64		sent_at;		/* steady clock, not after the last request */
 	bool		needs_flush;	/* not all of the request was sent */
@@ -169,9 +167,6 @@ typedef struct LinkWait
 extern void registry_link_serve(RegistryLink *link);
 
 extern void registry_link_wait(RegistryLink *link, LinkWait *wait);
-
-/* One of these events has come. */
-extern void registry_link_is_ready(RegistryLink *link);
 
 /* Its client has raised an ERROR: let some time pass. */
 extern void registry_link_pause(RegistryLink *link);
@@ -198,15 +193,14 @@ extern int	registry_link_sqlstate(const PGresult *answer);
 /* For handle(): is it of the protocol's version?  If not, it is given up. */
 extern bool registry_link_understands(RegistryLink *link, int64 protocol);
 
-/* Likewise: what came is no answer. */
-extern void registry_link_give_up(RegistryLink *link, const char *reason);
+/*
+ * Likewise: what came is no answer.  Somebody has to mend it, as the hint says;
+ * where that is NULL, it passes by itself.
+ */
+extern void registry_link_give_up(RegistryLink *link, const char *reason, const char *hint);
 
 /* The same, where it is an error. */
 extern void registry_link_give_up_with_error(RegistryLink *link);
-
-/* The same, where somebody has to mend it, as the hint says. */
-extern void registry_link_give_up_for_long(RegistryLink *link, const char *reason,
-										   const char *hint);
 
 #pragma GCC visibility pop
 

@@ -110,13 +110,11 @@ make_entry(const char *utf8)
 	pg_write_barrier();
 	pg_atomic_fetch_add_u32(&entry->serial, 1);
 	pg_atomic_write_u32(&entry->asked, 0);
+
+	/* all that the lock protects */
+	memset(&entry->state, 0, sizeof(Segment) - offsetof(Segment, state));
+	entry->state = SEGMENT_NEW;
 	strlcpy(entry->tag, utf8, sizeof(entry->tag));
-	entry->in_flight = false;
-	entry->issued = entry->issued_at_reset = 0;
-	entry->waits = entry->wait_us = 0;
-	entry->is_failing = entry->is_doubted = false;
-	entry->not_before = 0;
-	entry->error_at = 0;
 	return entry;
 }
 
@@ -320,11 +318,9 @@ take(SegmentHandle *handle, uint64 want, int64 *first, int64 *delta)
 }
 
 /*
- * Tags that this backend has drawn numbers of.  With it a new statement need
+ * A tag that this backend has drawn numbers of.  With it a new statement need
  * not look for the entry under the lock.
  */
-static HTAB *known = NULL;
-
 typedef struct KnownTag
 {
 	char		tag[SEGMENT_TAG_SIZE];	/* in UTF-8 */
@@ -332,34 +328,15 @@ typedef struct KnownTag
 	uint32		serial;
 } KnownTag;
 
-static bool
-recall(const char *utf8, SegmentHandle *handle)
+static KnownTag *
+known_tag(const char *utf8, HASHACTION action)
 {
-	KnownTag   *found = known == NULL ? NULL : hash_search(known, utf8, HASH_FIND, NULL);
-
-	if (found == NULL)
-		return false;
-	handle->segment = found->segment;
-	handle->serial = found->serial;
-	return true;
-}
-
-static void
-remember(const char *utf8, const SegmentHandle *handle)
-{
-	KnownTag   *entry;
+	static HTAB *known = NULL;
+	HASHCTL		info = {.keysize = SEGMENT_TAG_SIZE,.entrysize = sizeof(KnownTag)};
 
 	if (known == NULL)
-	{
-		HASHCTL		info = {0};
-
-		info.keysize = SEGMENT_TAG_SIZE;
-		info.entrysize = sizeof(KnownTag);
 		known = hash_create("snowflake segment tags", 32, &info, HASH_ELEM | HASH_STRINGS);
-	}
-	entry = hash_search(known, utf8, HASH_ENTER, NULL);
-	entry->segment = handle->segment;
-	entry->serial = handle->serial;
+	return hash_search(known, utf8, action, NULL);
 }
 
 const char *
@@ -426,21 +403,22 @@ typedef struct Look
 		LOOK_TAKE,				/* there are some now */
 		LOOK_WAIT,
 		LOOK_MISSING,
-		LOOK_ENDED,
-		LOOK_FULL
+		LOOK_ENDED
 	}			found;
 	int64		max_value;
 	char		error[SEGMENT_MESSAGE_SIZE];
 	bool		error_passes;
 
-	/* The number of the first answer that was asked for after the call. */
-	Segment    *segment;
-	uint32		serial;
+	/*
+	 * The number of the first answer that was asked for after the call, with
+	 * the entry that the handle says.
+	 */
 	uint32		answer;
 } Look;
 
 /*
- * See what there is of a tag, and ask for what there is not.
+ * See what there is of a tag, and ask for what there is not.  The handle is of
+ * the look before, or empty.
  */
 static void
 look_at(const char *utf8, SegmentHandle *handle, Look *look)
@@ -448,6 +426,7 @@ look_at(const char *utf8, SegmentHandle *handle, Look *look)
 	Segments   *segments = &shared->segments;
 	Segment    *segment;
 	uint32		serial;
+	bool		is_answered;
 
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
 	segment = segment_find(utf8);
@@ -455,16 +434,21 @@ look_at(const char *utf8, SegmentHandle *handle, Look *look)
 		segment = make_entry(utf8);
 	if (segment == NULL)
 	{
-		look->found = LOOK_FULL;
 		LWLockRelease(segments->lock);
-		return;
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot draw a number of segment tag \"%s\": too many tags are in use",
+						utf8_to_server(utf8)),
+				 errdetail("This server has memory for \"snowflake.max_segment_tags\", %d.",
+						   shared->nsegments),
+				 errhint("Raise that setting and restart the server.")));
 	}
 
 	serial = pg_atomic_read_u32(&segment->serial);
-	if (look->segment != segment || look->serial != serial)
+	if (handle->segment != segment || handle->serial != serial)
 	{
-		look->segment = segment;
-		look->serial = serial;
+		handle->segment = segment;
+		handle->serial = serial;
 		look->answer = segment->answers + 1 + segment->in_flight;
 	}
 
@@ -474,32 +458,24 @@ look_at(const char *utf8, SegmentHandle *handle, Look *look)
 			segment->is_failing ? segment->error : "", sizeof(look->error));
 	look->error_passes = segments->error[0] != '\0' ? segments->error_passes :
 		segment->error_passes;
-	if (!is_exhausted(segment, pg_atomic_read_u64(&segment->word)))
-		look->found = LOOK_TAKE;
-	else if ((int32) (segment->answers - look->answer) < 0)
-		look->found = LOOK_WAIT;
-	else if (segment->state == SEGMENT_MISSING)
-		look->found = LOOK_MISSING;
-	else if (segment->state == SEGMENT_ENDED)
-		look->found = LOOK_ENDED;
-	else
-		look->found = LOOK_WAIT;
+	is_answered = (int32) (segment->answers - look->answer) >= 0;
+	look->found = !is_exhausted(segment, pg_atomic_read_u64(&segment->word)) ? LOOK_TAKE :
+		is_answered && segment->state == SEGMENT_MISSING ? LOOK_MISSING :
+		is_answered && segment->state == SEGMENT_ENDED ? LOOK_ENDED : LOOK_WAIT;
 	LWLockRelease(segments->lock);
 
-	handle->segment = segment;
-	handle->serial = serial;
 	if (look->found == LOOK_WAIT)
 		ask(segment);
 }
 
 static void
-count_wait(const Look *look, uint64 wait_us)
+count_wait(const SegmentHandle *handle, uint64 wait_us)
 {
 	LWLockAcquire(shared->segments.lock, LW_EXCLUSIVE);
-	if (pg_atomic_read_u32(&look->segment->serial) == look->serial)
+	if (pg_atomic_read_u32(&handle->segment->serial) == handle->serial)
 	{
-		look->segment->waits++;
-		look->segment->wait_us += wait_us;
+		handle->segment->waits++;
+		handle->segment->wait_us += wait_us;
 	}
 	LWLockRelease(shared->segments.lock);
 }
@@ -519,16 +495,14 @@ wait_detail(const Look *look, bool *passes)
 		return utf8_to_server(look->error);
 	state = worker_describe(&shared->services, &detail, &hint);
 	*passes = state < WORKER_ABSENT;
-	if (state >= WORKER_HANGS)
-		return detail;
-	return "The background worker has not fetched one yet.";
+	return state >= WORKER_HANGS ? detail : "The background worker has not fetched one yet.";
 }
 
 /*
  * Sleep until the services have an answer, or for a while.
  */
 static void
-wait_for_segment(const char *utf8, const Look *look, Wait *wait)
+wait_for_segment(const char *utf8, const SegmentHandle *handle, const Look *look, Wait *wait)
 {
 	int64		left_ms = wait_left_ms(wait);
 	bool		passes;
@@ -538,7 +512,7 @@ wait_for_segment(const char *utf8, const Look *look, Wait *wait)
 	{
 		const char *detail = wait_detail(look, &passes);
 
-		count_wait(look, snowflake_max_wait * UINT64CONST(1000));
+		count_wait(handle, snowflake_max_wait * UINT64CONST(1000));
 		ereport(ERROR,
 				(errcode(wait_sqlstate(passes)),
 				 errmsg("cannot draw a number of segment tag \"%s\": no segment came in time",
@@ -567,16 +541,24 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 	Wait		wait = {0};
 	Look		look = {0};
 	const char *utf8;
-	uint64		count;
+	KnownTag   *known;
+	uint64		count = 0;
 
 	/* the handle is of no tag until this has succeeded */
 	handle->length = -1;
 	segment_require();
 	utf8 = segment_tag_to_utf8(tag, length);
 
-	count = recall(utf8, handle) && segment_is_valid() ? take(handle, want, first, delta) : 0;
+	known = known_tag(utf8, HASH_FIND);
+	if (known != NULL && segment_is_valid())
+	{
+		handle->segment = known->segment;
+		handle->serial = known->serial;
+		count = take(handle, want, first, delta);
+	}
 	if (count == 0)
 	{
+		handle->segment = NULL;
 		ConditionVariablePrepareToSleep(&shared->segments.changed);
 		for (;;)
 		{
@@ -602,20 +584,14 @@ take_slowly(SegmentHandle *handle, const char *tag, int length, uint64 want,
 						 errdetail("All numbers up to its maximum value, " INT64_FORMAT ", were given out to servers.",
 								   look.max_value),
 						 errhint("%s", SEGMENT_ENDED_HINT(look.max_value))));
-			if (look.found == LOOK_FULL)
-				ereport(ERROR,
-						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						 errmsg("cannot draw a number of segment tag \"%s\": too many tags are in use",
-								utf8_to_server(utf8)),
-						 errdetail("This server has memory for \"snowflake.max_segment_tags\", %d.",
-								   shared->nsegments),
-						 errhint("Raise that setting and restart the server.")));
-			wait_for_segment(utf8, &look, &wait);
+			wait_for_segment(utf8, handle, &look, &wait);
 		}
 		ConditionVariableCancelSleep();
 		if (wait.counted[WAIT_SEGMENT])
-			count_wait(&look, snowflake_max_wait * UINT64CONST(1000) - wait_left_us(&wait));
-		remember(utf8, handle);
+			count_wait(handle, snowflake_max_wait * UINT64CONST(1000) - wait_left_us(&wait));
+		known = known_tag(utf8, HASH_ENTER);
+		known->segment = handle->segment;
+		known->serial = handle->serial;
 	}
 
 	/* for the next call */

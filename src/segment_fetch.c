@@ -187,24 +187,6 @@ add_ask(Segment *segment, TimestampTz now, bool takes)
 }
 
 /*
- * Who asks, and what it was told.  That counts while this server gives out
- * numbers: one that does not has none that the registry could have lost.
- */
-static void
-read_reporter(SegmentReporter *reporter)
-{
-	Segments   *segments = &shared->segments;
-	bool		is_valid = segment_is_valid();
-
-	instance_name_start(segments->reporter, sizeof(segments->reporter));
-	strlcpy(reporter->id, segments->reporter, sizeof(reporter->id));
-	LWLockAcquire(segments->lock, LW_SHARED);
-	strlcpy(reporter->place, segments->place, sizeof(reporter->place));
-	reporter->reports = is_valid ? segments->reports : 0;
-	LWLockRelease(segments->lock);
-}
-
-/*
  * Ask for what sessions want, if takes is set, and with is_full report all other
  * tags too.
  */
@@ -214,6 +196,8 @@ build_take(LinkRequest *take, bool is_full, bool takes)
 	Segments   *segments = &shared->segments;
 	TimestampTz now = GetCurrentTimestamp();
 	int64		steady = clock_read_steady();
+	char	   *place = palloc(sizeof(segments->place));
+	int64		reports;
 	Segment    *alone;
 	bool		is_skipped = false;
 
@@ -244,24 +228,26 @@ build_take(LinkRequest *take, bool is_full, bool takes)
 		if ((is_asked && is_its_turn) || (is_full && segment->incarnation[0] != '\0'))
 			add_ask(segment, now, is_taken);
 	}
+	strlcpy(place, segments->place, sizeof(segments->place));
+	reports = segments->reports;
 	LWLockRelease(segments->lock);
 	if (is_skipped)
 		pg_atomic_write_u32(&segments->requested, 1);
 	else if (request.nnew == 0)
 		request.is_alone = false;
 
+	request.hold = segment_is_at_home() ? 0 : LEASE_TTL_US;
 	if (segment_is_at_home())
-	{
-		request.hold = 0;
-		segment_request_take(take, request.asks, request.nasks, 0, NULL);
-	}
+		segment_request_take(take, request.asks, request.nasks, 0, NULL, 0, NULL);
 	else
 	{
-		SegmentReporter reporter;
-
-		read_reporter(&reporter);
-		request.hold = LEASE_TTL_US;
-		segment_request_take(take, request.asks, request.nasks, request.hold, &reporter);
+		/*
+		 * What it was told counts while this server gives out numbers: one that
+		 * does not has none that the registry could have lost.
+		 */
+		instance_name_start(segments->reporter, sizeof(segments->reporter));
+		segment_request_take(take, request.asks, request.nasks, request.hold, segments->reporter,
+							 segment_is_valid() ? reports : 0, place);
 	}
 }
 
@@ -352,21 +338,9 @@ segment_fetch_build(LinkRequest *sent, int64 sent_at, bool is_first)
 	return request.kind;
 }
 
-SegmentFetchKind
-segment_fetch_kind(void)
-{
-	return request.kind;
-}
-
 /*
  * Handling
  */
-
-static int
-compare_rows(const void *a, const void *b)
-{
-	return strcmp(((const SegmentRow *) a)->tag, ((const SegmentRow *) b)->tag);
-}
 
 /*
  * Numbers that the home database may have given out before.  Reports show when
@@ -478,15 +452,12 @@ segment_fetch_find_news(SegmentRow *rows, int nrows)
 {
 	int			found = 0;
 
-	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
-
 	LWLockAcquire(shared->segments.lock, LW_SHARED);
 	for (int i = 0; i < request.nasks; i++)
 	{
 		const SegmentAsk *ask = &request.asks[i];
 		const Segment *segment = ask->segment;
-		SegmentRow	key = {.tag = request.asks[i].tag};
-		SegmentRow *row = bsearch(&key, rows, nrows, sizeof(SegmentRow), compare_rows);
+		SegmentRow *row = segment_find_row(rows, nrows, ask->tag);
 
 		if (row == NULL || row->incarnation == NULL ||
 			pg_atomic_read_u32(&ask->segment->serial) != ask->serial)
@@ -510,8 +481,6 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	bool		is_closed = false;
 	bool		confirms = false;
 
-	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
-
 	LWLockAcquire(segments->lock, LW_EXCLUSIVE);
 
 	/*
@@ -529,9 +498,9 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	}
 	for (int i = 0; i < request.nasks; i++)
 	{
+		static const SegmentRow no_tag = {0};
 		SegmentAsk *ask = &request.asks[i];
-		SegmentRow	key = {.tag = ask->tag};
-		SegmentRow *row = bsearch(&key, rows, nrows, sizeof(SegmentRow), compare_rows);
+		const SegmentRow *row = nrows == 0 ? &no_tag : segment_find_row(rows, nrows, ask->tag);
 
 		if (pg_atomic_read_u32(&ask->segment->serial) != ask->serial ||
 			ask->segment->state == SEGMENT_FREE)
@@ -560,7 +529,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	segments->error[0] = '\0';
 	LWLockRelease(segments->lock);
 
-	if (nrows > 0)
+	if (request.nasks > 0)
 		pg_atomic_write_u64(&segments->valid_until_us,
 							segment_is_at_home() ? SEGMENTS_ALWAYS :
 							(uint64) (request.sent_at + Min(request.hold, rows[0].hold)));
@@ -575,26 +544,19 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	ConditionVariableBroadcast(&segments->changed);
 }
 
-void
-segment_fetch_handle_no_tags(void)
-{
-	SegmentRow *rows = palloc0(sizeof(SegmentRow) * Max(request.nasks, 1));
-
-	for (int i = 0; i < request.nasks; i++)
-		rows[i].tag = request.asks[i].tag;
-	segment_fetch_handle_rows(rows, request.nasks);
-}
-
 const char *
 segment_fetch_objection(const SegmentRow *rows, int nrows)
 {
 	char		place[sizeof(shared->segments.place)];
+	bool		is_sound = nrows == request.nasks;
 
 	LWLockAcquire(shared->segments.lock, LW_SHARED);
 	strlcpy(place, shared->segments.place, sizeof(place));
 	LWLockRelease(shared->segments.lock);
 
-	if (nrows != request.nasks || !segment_rows_are_sound(rows, nrows))
+	for (int i = 0; i < nrows; i++)
+		is_sound &= segment_row_is_sound(&rows[i]);
+	if (!is_sound)
 		return "it did not understand the request";
 	if (nrows > 0 && registry_link_is_outdated(place, rows[0].place))
 		return psprintf("it is at %s, and was at %s before", rows[0].place, place);
@@ -630,9 +592,9 @@ apply_command(const SegmentCommand *command)
 	}
 	else if (command->kind == SEGMENT_ALTER)
 	{
-		if (options->has_step)
+		if (options->step != 0)
 			segment->step = options->step;
-		if (options->has_max_value)
+		if (options->max_value != 0)
 			segment->max_value = options->max_value;
 		if (segment->state == SEGMENT_ENDED)
 			segment->state = SEGMENT_OPEN;
@@ -715,6 +677,9 @@ void
 segment_fetch_note_error(int sqlstate, const char *message, const char *detail,
 						 const char *hint)
 {
+	message = message != NULL ? message : "unknown error";
+	detail = detail != NULL ? detail : "";
+	hint = hint != NULL ? hint : "";
 	if (sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE && *hint == '\0' && !segment_is_at_home())
 		hint = "In the registry, run GRANT EXECUTE ON FUNCTION snowflake_create_tag, snowflake_alter_tag, snowflake_drop_tag TO the role of \"snowflake.registry\".";
 

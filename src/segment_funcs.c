@@ -196,7 +196,7 @@ try_to_finish(SegmentResult *result)
  * time left.
  */
 static void
-wait_for_services(SegmentCommandKind kind, const char *utf8, Wait *wait)
+wait_for_services(SegmentCommandKind kind, const char *tag, Wait *wait)
 {
 	int64		left_ms = wait_left_ms(wait);
 	SegmentCommand *command = &shared->segments.command;
@@ -239,7 +239,7 @@ wait_for_services(SegmentCommandKind kind, const char *utf8, Wait *wait)
 	ereport(ERROR,
 			(errcode(wait_sqlstate(passes)),
 			 errmsg("cannot %s segment tag \"%s\": no answer came in time",
-					command_names[kind], utf8_to_server(utf8)),
+					command_names[kind], tag),
 			 errdetail("%s Waited for \"snowflake.max_wait\", %d ms.",
 					   text_shown(detail), snowflake_max_wait),
 			 errdetail_log("%s", detail),
@@ -253,8 +253,7 @@ wait_for_services(SegmentCommandKind kind, const char *utf8, Wait *wait)
  * everybody, as that names its host.
  */
 static void
-report_registry_error(SegmentCommandKind kind, const char *utf8,
-					  const SegmentResult *result)
+report_registry_error(SegmentCommandKind kind, const char *tag, const SegmentResult *result)
 {
 	const char *detail = utf8_to_server(result->detail);
 	const char *shown = result->sqlstate == ERRCODE_CONNECTION_FAILURE ?
@@ -262,41 +261,38 @@ report_registry_error(SegmentCommandKind kind, const char *utf8,
 
 	ereport(ERROR,
 			(errcode(result->sqlstate),
-			 errmsg("could not %s segment tag \"%s\": %s", command_names[kind],
-					utf8_to_server(utf8), utf8_to_server(result->message)),
+			 errmsg("could not %s segment tag \"%s\": %s", command_names[kind], tag,
+					utf8_to_server(result->message)),
 			 detail[0] != '\0' ? errdetail("%s", shown) : 0,
 			 detail[0] != '\0' ? errdetail_log("%s", detail) : 0,
-			 result->hint[0] != '\0' ?
-			 errhint("%s", utf8_to_server(result->hint)) : 0));
+			 result->hint[0] != '\0' ? errhint("%s", utf8_to_server(result->hint)) : 0));
 }
 
 static void
-report_not_altered(const char *utf8, const SegmentOptions *options,
-				   const SegmentResult *result)
+report_not_altered(const char *tag, const SegmentOptions *options, const SegmentResult *result)
 {
-	utf8 = utf8_to_server(utf8);
-	if (options->has_start && options->start <= result->max_id)
+	if (options->start != 0 && options->start <= result->max_id)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT, utf8, options->start),
+				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT, tag, options->start),
 				 errdetail("Numbers up to " INT64_FORMAT " were given out to servers.", result->max_id)));
-	if (options->has_step && options->step < result->delta)
+	if (options->step != 0 && options->step < result->delta)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("step %d is less than delta %d", options->step, result->delta),
 				 errdetail("There could be segments without a number.")));
-	if (!options->has_max_value)
+	if (options->max_value == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT, utf8, options->start),
+				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT, tag, options->start),
 				 errdetail("Its maximum value is lower."),
 				 errhint("Raise max_value in the same call.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("segment tag \"%s\" cannot have the maximum value " INT64_FORMAT,
-					utf8, options->max_value),
+					tag, options->max_value),
 			 errdetail("Numbers up to " INT64_FORMAT " were given out to servers.",
-					   options->has_start ? options->start - 1 : result->max_id)));
+					   options->start != 0 ? options->start - 1 : result->max_id)));
 }
 
 /*
@@ -306,74 +302,81 @@ report_not_altered(const char *utf8, const SegmentOptions *options,
 static void
 run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind, const SegmentOptions *options)
 {
-	text	   *tag = PG_GETARG_TEXT_PP(0);
+	const char *tag = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	Wait		wait = {0};
 	SegmentResult result;
 	const char *utf8;
 
 	segment_require();
-	utf8 = segment_tag_to_utf8(VARDATA_ANY(tag), VARSIZE_ANY_EXHDR(tag));
+	utf8 = segment_tag_to_utf8(tag, (int) strlen(tag));
 
 	ConditionVariablePrepareToSleep(&shared->segments.changed);
 	PG_ENSURE_ERROR_CLEANUP(abandon, (Datum) 0);
 	{
 		while (!try_to_ask(kind, utf8, options))
-			wait_for_services(kind, utf8, &wait);
+			wait_for_services(kind, tag, &wait);
 		while (!try_to_finish(&result))
-			wait_for_services(kind, utf8, &wait);
+			wait_for_services(kind, tag, &wait);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(abandon, (Datum) 0);
 	ConditionVariableCancelSleep();
 
 	if (result.message[0] != '\0')
-		report_registry_error(kind, utf8, &result);
+		report_registry_error(kind, tag, &result);
 	if (kind == SEGMENT_CREATE && !result.changed && result.max_id > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT,
-						utf8_to_server(utf8), options->start),
+				 errmsg("segment tag \"%s\" cannot start at " INT64_FORMAT, tag, options->start),
 				 errdetail("A registry gave numbers of this tag."),
 				 errhint("Set start above all that it gave, which the view snowflake_segments shows there.")));
 	if (kind == SEGMENT_CREATE && !result.changed)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("segment tag \"%s\" already exists", utf8_to_server(utf8))));
+				 errmsg("segment tag \"%s\" already exists", tag)));
 	if (kind == SEGMENT_CREATE && result.max_id >= options->start)
 		ereport(NOTICE,
 				(result.max_id == PG_INT64_MAX ?
-				 errmsg("segment tag \"%s\" has no numbers left", utf8_to_server(utf8)) :
-				 errmsg("segment tag \"%s\" goes on at " INT64_FORMAT,
-						utf8_to_server(utf8), result.max_id + 1),
+				 errmsg("segment tag \"%s\" has no numbers left", tag) :
+				 errmsg("segment tag \"%s\" goes on at " INT64_FORMAT, tag, result.max_id + 1),
 				 errdetail("There was a tag of this name before, and servers may still have its numbers."),
 				 errhint("If no server can have them, snowflake_segment_drop(tag, forget => true) lets a new tag of this name begin anywhere.")));
 	if (kind != SEGMENT_CREATE && !result.found)
 		segment_report_missing(utf8);
 	if (kind == SEGMENT_ALTER && !result.changed)
-		report_not_altered(utf8, options, &result);
+		report_not_altered(tag, options, &result);
 }
 
 /*
  * Their functions
  */
 
-static void
-check_number(const char *name, int64 number)
+/*
+ * For null these are 0, see SegmentOptions.
+ */
+static int64
+getarg_number(FunctionCallInfo fcinfo, int argno, const char *name)
 {
-	if (number < 1)
+	int64		number = PG_ARGISNULL(argno) ? 0 : PG_GETARG_INT64(argno);
+
+	if (number < 1 && !PG_ARGISNULL(argno))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("%s " INT64_FORMAT " is out of range", name, number),
 				 errdetail("Numbers of segments begin at 1 or above.")));
+	return number;
 }
 
-static void
-check_step(int64 step)
+static int32
+getarg_step(FunctionCallInfo fcinfo, int argno)
 {
-	if (step < 1 || step > PG_INT32_MAX)
+	int64		step = PG_ARGISNULL(argno) ? 0 : PG_GETARG_INT64(argno);
+
+	if ((step < 1 || step > PG_INT32_MAX) && !PG_ARGISNULL(argno))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("step " INT64_FORMAT " is out of range", step),
 				 errdetail("A segment spans from 1 to %d numbers.", PG_INT32_MAX)));
+	return (int32) step;
 }
 
 static void
@@ -404,7 +407,6 @@ snowflake_segment_create(PG_FUNCTION_ARGS)
 {
 	static const char *const names[] = {"tag", "start", "step", "delta", "remainder", "max_value"};
 	SegmentOptions options = {0};
-	int64		step;
 	int64		delta;
 	int64		remainder;
 
@@ -412,22 +414,19 @@ snowflake_segment_create(PG_FUNCTION_ARGS)
 		require_not_null(fcinfo, i, names[i]);
 	PreventCommandIfReadOnly("snowflake_segment_create()");
 
-	options.start = PG_GETARG_INT64(1);
-	step = PG_GETARG_INT64(2);
+	getarg_description(fcinfo, 6, &options);
+	options.start = getarg_number(fcinfo, 1, "start");
+	options.step = getarg_step(fcinfo, 2);
 	delta = PG_GETARG_INT64(3);
 	remainder = PG_GETARG_INT64(4);
-	options.max_value = PG_GETARG_INT64(5);
-	getarg_description(fcinfo, 6, &options);
+	options.max_value = getarg_number(fcinfo, 5, "max_value");
 
-	check_number("start", options.start);
-	check_step(step);
-	check_number("max_value", options.max_value);
-	if (delta < 1 || delta > step)
+	if (delta < 1 || delta > options.step)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("delta " INT64_FORMAT " is out of range", delta),
-				 errdetail("It must be from 1 to step, " INT64_FORMAT ", so that each segment has a number.",
-						   step)));
+				 errdetail("It must be from 1 to step, %d, so that each segment has a number.",
+						   options.step)));
 	if (remainder < 0 || remainder >= delta)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -440,7 +439,6 @@ snowflake_segment_create(PG_FUNCTION_ARGS)
 				 errmsg("start " INT64_FORMAT " is above max_value " INT64_FORMAT,
 						options.start, options.max_value)));
 
-	options.step = (int32) step;
 	options.delta = (int32) delta;
 	options.remainder = (int32) remainder;
 	run_command(fcinfo, SEGMENT_CREATE, &options);
@@ -456,18 +454,9 @@ snowflake_segment_alter(PG_FUNCTION_ARGS)
 	require_not_null(fcinfo, 0, "tag");
 	PreventCommandIfReadOnly("snowflake_segment_alter()");
 
-	options.has_start = !PG_ARGISNULL(1);
-	options.has_step = !PG_ARGISNULL(2);
-	options.has_max_value = !PG_ARGISNULL(3);
-	if (options.has_start)
-		check_number("start", options.start = PG_GETARG_INT64(1));
-	if (options.has_step)
-	{
-		check_step(PG_GETARG_INT64(2));
-		options.step = (int32) PG_GETARG_INT64(2);
-	}
-	if (options.has_max_value)
-		check_number("max_value", options.max_value = PG_GETARG_INT64(3));
+	options.start = getarg_number(fcinfo, 1, "start");
+	options.step = getarg_step(fcinfo, 2);
+	options.max_value = getarg_number(fcinfo, 3, "max_value");
 	getarg_description(fcinfo, 4, &options);
 
 	run_command(fcinfo, SEGMENT_ALTER, &options);

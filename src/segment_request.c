@@ -17,7 +17,7 @@
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 
-#include "segment_request.h"
+#include "segment_fetch.h"
 
 const char	segment_take_sql[] =
 	"SELECT asked, incarnation, first, last, step, delta, remainder,"
@@ -29,27 +29,24 @@ const char	segment_take_sql[] =
 	" hold => $5::bigint OPERATOR(pg_catalog.*) interval '1 us',"
 	" reporter => $6::uuid, reports => $7::bigint, place => $8::text)";
 
-#define CREATE \
-	"SELECT NOT made, made, max_id, NULL FROM %ssnowflake_create_tag(" \
-	"tag => $1::text, start => $2::bigint, step => $3::integer," \
-	" delta => $4::integer, remainder => $5::integer," \
-	" max_value => $6::bigint, description => $7::text)"
-
-#define ALTER \
-	"SELECT known, changed, max_id, delta FROM %ssnowflake_alter_tag(" \
-	"tag => $1::text, start => $2::bigint, step => $3::integer," \
-	" max_value => $4::bigint, description => $5::text)"
-
-#define DROP \
-	"SELECT removed, removed, NULL, NULL FROM %ssnowflake_drop_tag(" \
+static const char *const command_sql[] = {
+	[SEGMENT_CREATE] = "SELECT NOT made, made, max_id, NULL FROM %ssnowflake_create_tag("
+	"tag => $1::text, start => $2::bigint, step => $3::integer,"
+	" delta => $4::integer, remainder => $5::integer,"
+	" max_value => $6::bigint, description => $7::text)",
+	[SEGMENT_ALTER] = "SELECT known, changed, max_id, delta FROM %ssnowflake_alter_tag("
+	"tag => $1::text, start => $2::bigint, step => $3::integer,"
+	" max_value => $4::bigint, description => $5::text)",
+	[SEGMENT_DROP] = "SELECT removed, removed, NULL, NULL FROM %ssnowflake_drop_tag("
 	"tag => $1::text, forget => $2::boolean)"
+};
 
 /*
  * Requests
  */
 
-static void
-append_element(StringInfo array, const char *value)
+void
+segment_array_add(StringInfo array, const char *value)
 {
 	appendStringInfoChar(array, array->len == 0 ? '{' : ',');
 	if (value == NULL)
@@ -67,14 +64,8 @@ append_element(StringInfo array, const char *value)
 	appendStringInfoChar(array, '"');
 }
 
-static void
-append_number(StringInfo array, int64 value)
-{
-	appendStringInfo(array, "%c" INT64_FORMAT, array->len == 0 ? '{' : ',', value);
-}
-
-static char *
-finish_array(StringInfo array)
+char *
+segment_array_end(StringInfo array)
 {
 	appendStringInfoString(array, array->len == 0 ? "{}" : "}");
 	return array->data;
@@ -86,86 +77,73 @@ number_text(int64 value)
 	return psprintf(INT64_FORMAT, value);
 }
 
+/* The same where 0 stands for none. */
+static char *
+number_or_null(int64 value)
+{
+	return value == 0 ? NULL : number_text(value);
+}
+
 void
 segment_request_take(LinkRequest *take, const SegmentAsk *asks, int nasks, int64 hold,
-					 const SegmentReporter *reporter)
+					 const char *reporter, int64 reports, const char *place)
 {
-	StringInfoData tags;
-	StringInfoData incarnations;
-	StringInfoData seen;
-	StringInfoData lengths;
+	StringInfoData arrays[4];
+	int			n = 0;
 
-	initStringInfo(&tags);
-	initStringInfo(&incarnations);
-	initStringInfo(&seen);
-	initStringInfo(&lengths);
+	for (int i = 0; i < (int) lengthof(arrays); i++)
+		initStringInfo(&arrays[i]);
 	for (int i = 0; i < nasks; i++)
 	{
 		const SegmentAsk *ask = &asks[i];
 
-		append_element(&tags, ask->tag);
-		append_element(&incarnations, ask->incarnation[0] == '\0' ? NULL : ask->incarnation);
-		append_number(&seen, ask->seen);
-		append_number(&lengths, ask->length);
+		segment_array_add(&arrays[0], ask->tag);
+		segment_array_add(&arrays[1], ask->incarnation[0] == '\0' ? NULL : ask->incarnation);
+		segment_array_add(&arrays[2], number_text(ask->seen));
+		segment_array_add(&arrays[3], number_text(ask->length));
 	}
 
 	take->sql = segment_take_sql;
 	take->nparams = SEGMENT_TAKE_PARAMS;
-	take->values[0] = finish_array(&tags);
-	take->values[1] = finish_array(&incarnations);
-	take->values[2] = finish_array(&seen);
-	take->values[3] = finish_array(&lengths);
-	take->values[4] = number_text(hold);
-	take->values[5] = reporter == NULL ? NULL : pstrdup(reporter->id);
-	take->values[6] = reporter == NULL || reporter->reports == 0 ? NULL :
-		number_text(reporter->reports);
-	take->values[7] = reporter == NULL ? NULL : pstrdup(reporter->place);
+	for (; n < (int) lengthof(arrays); n++)
+		take->values[n] = segment_array_end(&arrays[n]);
+	take->values[n++] = number_text(hold);
+	take->values[n++] = reporter;
+	take->values[n++] = number_or_null(reports);
+	take->values[n++] = place;
 }
 
 void
 segment_request_command(LinkRequest *sent, const SegmentCommand *command)
 {
 	const SegmentOptions *options = &command->options;
-	const char *description = options->has_description ?
-		pstrdup(options->description) : NULL;
+	const char **values = sent->values;
+	int			n = 0;
 
-	sent->values[0] = pstrdup(command->tag);
-	switch (command->kind)
+	values[n++] = pstrdup(command->tag);
+	if (command->kind == SEGMENT_DROP)
+		values[n++] = options->forget ? "true" : "false";
+	else
 	{
-		case SEGMENT_CREATE:
-			sent->sql = CREATE;
-			sent->nparams = 7;
-			sent->values[1] = number_text(options->start);
-			sent->values[2] = number_text(options->step);
-			sent->values[3] = number_text(options->delta);
-			sent->values[4] = number_text(options->remainder);
-			sent->values[5] = number_text(options->max_value);
-			sent->values[6] = description;
-			break;
-		case SEGMENT_ALTER:
-			sent->sql = ALTER;
-			sent->nparams = 5;
-			sent->values[1] = options->has_start ? number_text(options->start) : NULL;
-			sent->values[2] = options->has_step ? number_text(options->step) : NULL;
-			sent->values[3] = options->has_max_value ? number_text(options->max_value) : NULL;
-			sent->values[4] = description;
-			break;
-		case SEGMENT_DROP:
-			sent->sql = DROP;
-			sent->nparams = 2;
-			sent->values[1] = options->forget ? "true" : "false";
-			break;
+		values[n++] = number_or_null(options->start);
+		values[n++] = number_or_null(options->step);
+		if (command->kind == SEGMENT_CREATE)
+		{
+			values[n++] = number_text(options->delta);
+			values[n++] = number_text(options->remainder);
+		}
+		values[n++] = number_or_null(options->max_value);
+		values[n++] = options->has_description ? pstrdup(options->description) : NULL;
 	}
+	sent->sql = command_sql[command->kind];
+	sent->nparams = n;
 }
 
 /*
  * Answers
  */
 
-/*
- * An answer: over the link, or at home where that is NULL.  A value of it is
- * in UTF-8, NULL for null.
- */
+/* A value of an answer, in UTF-8; NULL for null. */
 static char *
 value_of(const PGresult *answer, int row, int column)
 {
@@ -195,6 +173,18 @@ number_of(const PGresult *answer, int row, int column)
 	return value == NULL ? 0 : strtoll(value, NULL, 10);
 }
 
+static int
+compare_rows(const void *a, const void *b)
+{
+	return strcmp(((const SegmentRow *) a)->tag, ((const SegmentRow *) b)->tag);
+}
+
+SegmentRow *
+segment_find_row(SegmentRow *rows, int nrows, const char *tag)
+{
+	return bsearch(&(SegmentRow) {.tag = tag}, rows, nrows, sizeof(SegmentRow), compare_rows);
+}
+
 SegmentRow *
 segment_read_rows(const PGresult *answer, int nrows)
 {
@@ -205,6 +195,8 @@ segment_read_rows(const PGresult *answer, int nrows)
 		SegmentRow *row = &rows[i];
 
 		row->tag = value_of(answer, i, 0);
+		if (row->tag == NULL)
+			row->tag = "";
 		row->incarnation = value_of(answer, i, 1);
 		row->is_given = value_of(answer, i, 2) != NULL;
 		row->from = number_of(answer, i, 2);
@@ -222,6 +214,7 @@ segment_read_rows(const PGresult *answer, int nrows)
 		row->protocol = number_of(answer, i, 13);
 		row->hold = number_of(answer, i, 14);
 	}
+	qsort(rows, nrows, sizeof(SegmentRow), compare_rows);
 	return rows;
 }
 
@@ -230,10 +223,10 @@ segment_read_rows(const PGresult *answer, int nrows)
  * functions that only have these names; and then this server is to be none the
  * worse for it.
  */
-static bool
-is_sound(const SegmentRow *row)
+bool
+segment_row_is_sound(const SegmentRow *row)
 {
-	if (row->tag == NULL || row->place == NULL)
+	if (row->tag[0] == '\0' || row->place == NULL)
 		return false;
 	if (row->incarnation == NULL)
 		return true;
@@ -242,25 +235,14 @@ is_sound(const SegmentRow *row)
 							row->to - row->from < PG_INT32_MAX));
 }
 
-bool
-segment_rows_are_sound(const SegmentRow *rows, int nrows)
-{
-	for (int i = 0; i < nrows; i++)
-	{
-		if (!is_sound(&rows[i]))
-			return false;
-	}
-	return true;
-}
-
-SegmentResult
+SegmentResult *
 segment_read_result(const PGresult *answer)
 {
-	SegmentResult result = {0};
+	SegmentResult *result = palloc0(sizeof(SegmentResult));
 
-	result.found = truth_of(answer, 0, 0);
-	result.changed = truth_of(answer, 0, 1);
-	result.max_id = number_of(answer, 0, 2);
-	result.delta = (int32) number_of(answer, 0, 3);
+	result->found = truth_of(answer, 0, 0);
+	result->changed = truth_of(answer, 0, 1);
+	result->max_id = number_of(answer, 0, 2);
+	result->delta = (int32) number_of(answer, 0, 3);
 	return result;
 }

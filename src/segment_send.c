@@ -21,7 +21,6 @@
 #include "clock.h"
 #include "home.h"
 #include "segment_fetch.h"
-#include "segment_send.h"
 #include "waits.h"
 #include "worker.h"
 
@@ -49,30 +48,20 @@ link_build(RegistryLink *link, LinkRequest *sent, bool is_first)
 }
 
 static void
-handle_error(const PGresult *answer)
-{
-	int			sqlstate = registry_link_sqlstate(answer);
-	const char *message = PQresultErrorField(answer, PG_DIAG_MESSAGE_PRIMARY);
-	const char *detail = PQresultErrorField(answer, PG_DIAG_MESSAGE_DETAIL);
-	const char *hint = PQresultErrorField(answer, PG_DIAG_MESSAGE_HINT);
-
-	segment_fetch_note_error(sqlstate == 0 ? ERRCODE_CONNECTION_FAILURE : sqlstate,
-							 message != NULL ? message : "unknown error",
-							 detail != NULL ? detail : "", hint != NULL ? hint : "");
-}
-
-static void
 link_handle(RegistryLink *link, const PGresult *answer)
 {
 	if (PQresultStatus(answer) != PGRES_TUPLES_OK)
-		handle_error(answer);
-	else if (segment_fetch_kind() == FETCH_COMMAND)
 	{
-		SegmentResult result = segment_read_result(answer);
+		int			sqlstate = registry_link_sqlstate(answer);
 
-		segment_fetch_handle_result(&result);
+		segment_fetch_note_error(sqlstate == 0 ? ERRCODE_CONNECTION_FAILURE : sqlstate,
+								 PQresultErrorField(answer, PG_DIAG_MESSAGE_PRIMARY),
+								 PQresultErrorField(answer, PG_DIAG_MESSAGE_DETAIL),
+								 PQresultErrorField(answer, PG_DIAG_MESSAGE_HINT));
 	}
-	else if (segment_fetch_kind() == FETCH_TAKE)
+	else if (!link->sent_statement)
+		segment_fetch_handle_result(segment_read_result(answer));
+	else
 	{
 		int			nrows = PQntuples(answer);
 		SegmentRow *rows = segment_read_rows(answer, nrows);
@@ -82,7 +71,7 @@ link_handle(RegistryLink *link, const PGresult *answer)
 			return;
 		objection = segment_fetch_objection(rows, nrows);
 		if (objection != NULL)
-			registry_link_give_up(link, objection);
+			registry_link_give_up(link, objection, NULL);
 		else
 		{
 			if (segment_fetch_find_news(rows, nrows) > 0)
@@ -166,20 +155,6 @@ find_schema(bool create)
 	return psprintf("%s.", TextDatumGetCString(home_result(1)));
 }
 
-/*
- * Returns the number of rows.
- */
-static int
-run_at_home(const LinkRequest *sent, const char *schema)
-{
-	const char *values[LINK_MAX_PARAMS];
-
-	for (int i = 0; i < sent->nparams; i++)
-		values[i] = sent->values[i] == NULL ? NULL :
-			pg_any_to_server(sent->values[i], (int) strlen(sent->values[i]), PG_UTF8);
-	return (int) home_run_texts(psprintf(sent->sql, schema), sent->nparams, values);
-}
-
 int64
 segment_due_at_home(void)
 {
@@ -187,17 +162,16 @@ segment_due_at_home(void)
 }
 
 static void
-serve_at_home(void)
+serve_at_home(void *arg)
 {
 	LinkRequest sent = {0};
 	MemoryContext caller = CurrentMemoryContext;
-	SegmentResult result = {0};
+	SegmentResult *result = palloc0(sizeof(SegmentResult));
 	SegmentRow *rows = NULL;
 	int			nrows = 0;
-	SegmentFetchKind kind;
+	SegmentFetchKind kind = segment_fetch_build(&sent, clock_read_steady(), false);
 	char	   *schema;
 
-	kind = segment_fetch_build(&sent, clock_read_steady(), false);
 	if (kind == FETCH_NOTHING)
 		return;
 
@@ -209,7 +183,12 @@ serve_at_home(void)
 		/* by which the functions tell a home database from a registry */
 		home_create();
 		home_guard_extension(REGISTRY_EXTENSION, schema);
-		nrows = run_at_home(&sent, schema);
+		for (int i = 0; i < sent.nparams; i++)
+		{
+			if (sent.values[i] != NULL)
+				sent.values[i] = pg_any_to_server(sent.values[i], (int) strlen(sent.values[i]), PG_UTF8);
+		}
+		nrows = (int) home_run_texts(psprintf(sent.sql, schema), sent.nparams, sent.values);
 		MemoryContextSwitchTo(caller);
 		if (kind == FETCH_COMMAND)
 			result = segment_read_result(NULL);
@@ -220,9 +199,7 @@ serve_at_home(void)
 
 	MemoryContextSwitchTo(caller);
 	if (kind == FETCH_COMMAND)
-		segment_fetch_handle_result(&result);
-	else if (schema == NULL)
-		segment_fetch_handle_no_tags();
+		segment_fetch_handle_result(result);
 	else
 		segment_fetch_handle_rows(rows, nrows);
 }
@@ -230,24 +207,10 @@ serve_at_home(void)
 void
 segment_serve_at_home(void)
 {
-	MemoryContext caller = CurrentMemoryContext;
+	ErrorData  *error = worker_attempt(NULL, LOG_OF_SEGMENT, serve_at_home, NULL);
 
-	PG_TRY();
-	{
-		serve_at_home();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *edata;
-
-		MemoryContextSwitchTo(caller);
-		edata = CopyErrorData();
-		segment_fetch_note_error(edata->sqlerrcode, edata->message,
-								 edata->detail ? edata->detail : "",
-								 edata->hint ? edata->hint : "");
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	if (error != NULL)
+		segment_fetch_note_error(error->sqlerrcode, error->message, error->detail, error->hint);
 }
 
 /*
@@ -267,8 +230,6 @@ typedef struct HomeCompare
 	SegmentRow *rows;
 	int			nrows;
 	MemoryContext context;		/* for what is found */
-	char	   *error;			/* why that failed */
-	bool		error_passes;
 } HomeCompare;
 
 /* Is the place of a registry this database? */
@@ -322,30 +283,20 @@ run_compare(SegmentRow *const *news, int nnews, const char *schema)
 	const char *values[3];
 
 	for (int i = 0; i < (int) lengthof(arrays); i++)
-	{
 		initStringInfo(&arrays[i]);
-		appendStringInfoChar(&arrays[i], '{');
-	}
 	for (int i = 0; i < nnews; i++)
 	{
 		const SegmentRow *row = news[i];
-		const char *comma = i > 0 ? "," : "";
+		char		hex[2 * SEGMENT_TAG_SIZE];
 
-		appendStringInfoString(&arrays[0], comma);
-		for (const char *c = row->tag; *c != '\0'; c++)
-			appendStringInfo(&arrays[0], "%02x", (unsigned char) *c);
-		appendStringInfo(&arrays[1], "%s" INT64_FORMAT, comma,
-						 row->is_given ? row->from - 1 : row->max_id);
-		if (row->is_given)
-			appendStringInfo(&arrays[2], "%s" INT64_FORMAT, comma, row->to);
-		else
-			appendStringInfo(&arrays[2], "%sNULL", comma);
+		hex[hex_encode(row->tag, strlen(row->tag), hex)] = '\0';
+		segment_array_add(&arrays[0], hex);
+		segment_array_add(&arrays[1],
+						  psprintf(INT64_FORMAT, row->is_given ? row->from - 1 : row->max_id));
+		segment_array_add(&arrays[2], row->is_given ? psprintf(INT64_FORMAT, row->to) : NULL);
 	}
 	for (int i = 0; i < (int) lengthof(arrays); i++)
-	{
-		appendStringInfoChar(&arrays[i], '}');
-		values[i] = arrays[i].data;
-	}
+		values[i] = segment_array_end(&arrays[i]);
 	return (int) home_run_texts(psprintf(COMPARE, schema), lengthof(values), values);
 }
 
@@ -366,8 +317,9 @@ refuse(SegmentRow *row, int64 max_id)
 }
 
 static void
-compare(HomeCompare *all)
+compare(void *arg)
 {
+	HomeCompare *all = arg;
 	SegmentRow **news = palloc(sizeof(SegmentRow *) * all->nrows);
 	int			nnews = 0;
 	char	   *schema;
@@ -405,28 +357,6 @@ compare(HomeCompare *all)
 	home_commit();
 }
 
-static void
-try_compare(void *arg)
-{
-	HomeCompare *all = arg;
-
-	PG_TRY();
-	{
-		compare(all);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *edata;
-
-		MemoryContextSwitchTo(all->context);
-		edata = CopyErrorData();
-		all->error = psprintf(HOME_CANNOT_SAY "%s.", edata->message);
-		all->error_passes = wait_error_passes(edata->sqlerrcode);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-}
-
 /*
  * An error is that of the news alone, as this process has other tags, and the
  * lease.
@@ -435,17 +365,17 @@ static void
 compare_with_home(SegmentRow *rows, int nrows)
 {
 	HomeCompare all = {.rows = rows, .nrows = nrows, .context = CurrentMemoryContext};
-	bool		done = worker_attempt(NULL, LOG_OF_SEGMENT, try_compare, &all);
+	ErrorData  *error = worker_attempt(NULL, LOG_OF_SEGMENT, compare, &all);
 	uint64		left_out;
 
 	for (int i = 0; i < nrows; i++)
 	{
 		SegmentRow *row = &rows[i];
 
-		if (!done && row->is_news)
+		if (error != NULL && row->is_news)
 		{
-			row->refusal = all.error;
-			row->refusal_passes = all.error_passes;
+			row->refusal = psprintf(HOME_CANNOT_SAY "%s.", error->message);
+			row->refusal_passes = wait_error_passes(error->sqlerrcode);
 		}
 		else if (row->refusal != NULL && log_is_due(LOG_OF_SEGMENT, &left_out))
 			ereport(WARNING,

@@ -25,11 +25,9 @@
 #include "clock.h"
 #include "compat.h"
 #include "lease.h"
-#include "lease_fetch.h"
 #include "record.h"
 #include "registry_link.h"
 #include "segment_fetch.h"
-#include "segment_send.h"
 #include "settings.h"
 #include "waits.h"
 #include "worker.h"
@@ -121,7 +119,8 @@ serve_services(void)
 
 		if (Max(service->due(), service->retry_at) > clock_read_steady())
 			continue;
-		if (worker_attempt(service->is_noted ? me : NULL, service->alarm, call_serve, service))
+		if (worker_attempt(service->is_noted ? me : NULL, service->alarm,
+						   call_serve, service) == NULL)
 		{
 			if (service->is_noted)
 				worker_clear_error(me);
@@ -144,7 +143,7 @@ serve_links(void)
 {
 	for (int i = 0; i < (int) lengthof(links); i++)
 	{
-		if (!worker_attempt(NULL, LOG_OF_REGISTRY, call_link, links[i]))
+		if (worker_attempt(NULL, LOG_OF_REGISTRY, call_link, links[i]) != NULL)
 			registry_link_pause(links[i]);
 	}
 }
@@ -181,7 +180,7 @@ wait_for_events(long timeout_ms)
 	for (int i = 0; i < n; i++)
 	{
 		if (events[i].events & WL_SOCKET_MASK)
-			registry_link_is_ready(events[i].user_data);
+			((RegistryLink *) events[i].user_data)->is_ready = true;
 	}
 }
 

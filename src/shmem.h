@@ -579,12 +579,12 @@ typedef enum SegmentCommandKind
 	SEGMENT_DROP
 } SegmentCommandKind;
 
-/* What is to be changed by SEGMENT_ALTER, and is given with SEGMENT_CREATE. */
+/*
+ * What is to be changed by SEGMENT_ALTER, and is given with SEGMENT_CREATE.  A
+ * start, step or maximum value of 0 stands for none.
+ */
 typedef struct SegmentOptions
 {
-	bool		has_start;
-	bool		has_step;
-	bool		has_max_value;
 	bool		has_description;
 	int64		start;
 	int32		step;

@@ -319,28 +319,25 @@ worker_clear_error(Worker *worker)
 	LWLockRelease(shared->lock);
 }
 
-bool
+ErrorData *
 worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	volatile bool done = false;
+	ErrorData  *volatile edata = NULL;
 
 	PG_TRY();
 	{
 		task(arg);
-		done = true;
 	}
 	PG_CATCH();
 	{
-		ErrorData  *edata;
 		bool		is_new;
 		uint64		left_out;
 
 		HOLD_INTERRUPTS();
-		MemoryContextSwitchTo(TopMemoryContext);
+		MemoryContextSwitchTo(caller);
 		edata = CopyErrorData();
 		is_new = worker != NULL && note_error(worker, edata);
-		FreeErrorData(edata);
 
 		if (log_is_due(alarm, &left_out) || is_new)
 			EmitErrorReport();
@@ -353,7 +350,7 @@ worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg)
 
 	/* not where the end of a transaction may leave it: in TopMemoryContext */
 	MemoryContextSwitchTo(caller);
-	return done;
+	return edata;
 }
 
 /*

@@ -93,9 +93,9 @@ extern void worker_wake(Worker *worker);
 /*
  * Do something.  Where that fails, say so in the log, once a minute if it is
  * the same again, and leave things as they were.  Sessions learn of it as an
- * error of that worker, unless NULL.  Returns whether it did not fail.
+ * error of that worker, unless NULL.  Returns the error, NULL for none.
  */
-extern bool worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg);
+extern ErrorData *worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg);
 
 /* It does not fail any more. */
 extern void worker_clear_error(Worker *worker);
