@@ -22,21 +22,15 @@
  */
 #include "key.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define DAYS_PER_CYCLE	1461	/* four years, of which the first is a leap
 								 * year */
 
-static const char *const field_names[KEY_FIELDS] = {
-	[KEY_PREFIX] = "prefix",
-	[KEY_DATABASE] = "database",
-	[KEY_TABLE] = "table",
-	[KEY_VERSION] = "version",
-	[KEY_TIME] = "time",
-	[KEY_NODE] = "node",
-	[KEY_SEQUENCE] = "sequence",
+/* By KeyField. */
+static const char *const field_names[] = {
+	"prefix", "database", "table", "version", "time", "node", "sequence"
 };
 
 /* The parts of the time, each of so many digits. */
@@ -64,16 +58,8 @@ enum
 };
 
 /* Say what is wrong. */
-static bool __attribute__((format(printf, 2, 3)))
-fail(KeyError *error, const char *format,...)
-{
-	va_list		args;
-
-	va_start(args, format);
-	vsnprintf(error->message, sizeof(error->message), format, args);
-	va_end(args);
-	return false;
-}
+#define fail(error, ...) \
+	(snprintf((error)->message, sizeof((error)->message), __VA_ARGS__), false)
 
 static bool
 is_letter(char c)
@@ -258,9 +244,7 @@ typedef struct Reader
 	KeyError   *error;
 } Reader;
 
-/*
- * Read the digits of a field, or of a part of it.
- */
+/* Read the digits of a field, or of a part of it. */
 static bool
 read_number(Reader *reader, KeyField field, int width, int64_t *number)
 {
@@ -407,9 +391,7 @@ key_is_number(const char *str, size_t len)
 	return len > 0;
 }
 
-/*
- * The same table as of the number that the digits are, however many.
- */
+/* The same table as of the number that the digits are, however many. */
 int64_t
 key_route_number(const char *str, size_t len, int64_t tables)
 {
