@@ -255,9 +255,7 @@ PG_FUNCTION_INFO_V1(snowflake_compose);
 PG_FUNCTION_INFO_V1(snowflake_id);
 PG_FUNCTION_INFO_V1(snowflake_backfill);
 
-/*
- * An argument for a field of the ID, checked to fit.
- */
+/* An argument for a field of the ID, checked to fit. */
 static uint64
 getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
 {

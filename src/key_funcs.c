@@ -231,9 +231,7 @@ find_instants(const FormatRow *format, int64 local_ms, TimestampTz found[2])
 	return n;
 }
 
-/*
- * The time of an instant in keys of a format; rounds down.
- */
+/* The time of an instant in keys of a format; rounds down. */
 static int64
 local_time(const FormatRow *format, TimestampTz ts, bool *is_again)
 {
@@ -249,9 +247,7 @@ local_time(const FormatRow *format, TimestampTz ts, bool *is_again)
 	return local;
 }
 
-/*
- * Read a key of a format, or raise an ERROR.
- */
+/* Read a key of a format, or raise an ERROR. */
 static void
 read_key(const FormatRow *format, const char *str, int len, ReadKey *read)
 {
@@ -333,9 +329,7 @@ snowflake_key_parse(PG_FUNCTION_ARGS)
  * Making
  */
 
-/*
- * Show an ID as a key.
- */
+/* Show an ID as a key. */
 static text *
 make_key(const FormatRow *format, int64 table, int64 id)
 {
@@ -373,9 +367,7 @@ make_key(const FormatRow *format, int64 table, int64 id)
 	return cstring_to_text_with_len(str, (int) key_write(&format->key, &key, str));
 }
 
-/*
- * Draw an ID and show it as a key.
- */
+/* Draw an ID and show it as a key. */
 static text *
 draw(const FormatRow *format, int64 table)
 {

@@ -34,9 +34,7 @@ typedef enum LayoutField
 
 #define LAYOUT_FIELDS (FIELD_SEQUENCE + 1)
 
-/*
- * A field of 0 bits holds the number 0 only: max is 0, and so is its shift.
- */
+/* A field of 0 bits holds the number 0 only: max is 0, and so is its shift. */
 typedef struct Layout
 {
 	int			bits[LAYOUT_FIELDS];	/* width of the field */
@@ -100,9 +98,7 @@ extern uint64_t layout_unit_first_id(const Layout *layout, int64_t unit);
 extern bool layout_unit_above(const Layout *layout, uint64_t node, int64_t id,
 							  uint64_t *unit);
 
-/*
- * Put an ID together; every number must be within its field.
- */
+/* Put an ID together; every number must be within its field. */
 static inline int64_t
 layout_pack(const Layout *layout, uint64_t time, uint64_t node,
 			uint64_t worker, uint64_t sequence)
@@ -113,9 +109,7 @@ layout_pack(const Layout *layout, uint64_t time, uint64_t node,
 					  sequence << layout->shift[FIELD_SEQUENCE]);
 }
 
-/*
- * One field of an ID, which must not be negative.
- */
+/* One field of an ID, which must not be negative. */
 static inline uint64_t
 layout_unpack(const Layout *layout, int64_t id, LayoutField field)
 {

@@ -68,9 +68,7 @@ parse_own(void)
 	return own;
 }
 
-/*
- * The instant at which an ID's time unit begins.
- */
+/* The instant at which an ID's time unit begins. */
 static TimestampTz
 id_timestamp(const Meaning *meaning, int64 id)
 {
@@ -86,9 +84,7 @@ id_timestamp(const Meaning *meaning, int64 id)
 	return ts;
 }
 
-/*
- * A field of an ID as an SQL integer.
- */
+/* A field of an ID as an SQL integer. */
 static Datum
 id_field(const Meaning *meaning, int64 id, LayoutField field)
 {
@@ -151,9 +147,7 @@ get_cache(FunctionCallInfo fcinfo)
 	return cache;
 }
 
-/*
- * Is what the cache has of this text?
- */
+/* Is what the cache has of this text? */
 static bool
 is_cached(const Cache *cache, const text *arg)
 {
@@ -181,9 +175,7 @@ error_unknown_dialect(const char *name)
 			 errhint("The dialects are: %s.", names.data)));
 }
 
-/*
- * Put what IDs mean by a text into the cache, or raise an ERROR.
- */
+/* Put what IDs mean by a text into the cache, or raise an ERROR. */
 static void
 fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *text)
 {
@@ -237,9 +229,7 @@ getarg_meaning(FunctionCallInfo fcinfo)
 	return meaning;
 }
 
-/*
- * snowflake_timestamp(id), (id, layout, epoch)
- */
+/* snowflake_timestamp(id), (id, layout, epoch) */
 Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
 {
@@ -352,9 +342,7 @@ snowflake_encode(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(str, codec_encode(codec, id, str)));
 }
 
-/*
- * Say what is wrong with a text.
- */
+/* Say what is wrong with a text. */
 static int
 errdetail_decode(const Codec *codec, CodecResult result,
 				 const char *str, int len, int offset)

@@ -481,9 +481,7 @@ call_with_period(Oid beside, const char *name, List *period)
 								 COERCE_EXPLICIT_CALL);
 }
 
-/*
- * Are rows equal that the order does not tell apart?
- */
+/* Are rows equal that the order does not tell apart? */
 static bool
 is_sorted_by_all(List *targets, List *order)
 {
@@ -500,9 +498,7 @@ is_sorted_by_all(List *targets, List *order)
 	return true;
 }
 
-/*
- * Does an aggregate depend on the order of its rows, for all that is known?
- */
+/* Does an aggregate depend on the order of its rows, for all that is known? */
 static bool
 depends_on_order(const Aggref *aggref)
 {

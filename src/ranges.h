@@ -13,9 +13,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/*
- * Raise an ERROR where the IDs of a period are not a range; with this hint.
- */
+/* Raise an ERROR where the IDs of a period are not a range; with this hint. */
 extern void ids_require_order(const char *hint);
 
 /*

@@ -351,9 +351,7 @@ reason_without_secrets(const char *error, const char *value)
 	return reason;
 }
 
-/*
- * A connection string, without a secret in it.
- */
+/* A connection string, without a secret in it. */
 static bool
 check_registry(char **newval, void **extra, GucSource source)
 {
@@ -394,9 +392,7 @@ check_registry(char **newval, void **extra, GucSource source)
 	return secret == NULL;
 }
 
-/*
- * What an ID means.  The layout comes first, others depend on it.
- */
+/* What an ID means.  The layout comes first, others depend on it. */
 static void
 define_ids(GucContext fixed)
 {
@@ -418,9 +414,7 @@ define_ids(GucContext fixed)
 							fixed, 0, check_node_id, NULL, NULL);
 }
 
-/*
- * How IDs are drawn: by which clock, how far ahead of it, beginning where.
- */
+/* How IDs are drawn: by which clock, how far ahead of it, beginning where. */
 static void
 define_drawing(GucContext fixed)
 {
@@ -454,9 +448,7 @@ define_drawing(GucContext fixed)
 							PGC_SIGHUP, 0, check_sequence_start_max, NULL, NULL);
 }
 
-/*
- * The durable mark, and what is kept beside it.
- */
+/* The durable mark, and what is kept beside it. */
 static void
 define_mark(GucContext fixed)
 {
@@ -493,9 +485,7 @@ define_mark(GucContext fixed)
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 }
 
-/*
- * The registry, the lease of a node number, and segments of numbers.
- */
+/* The registry, the lease of a node number, and segments of numbers. */
 static void
 define_registry(GucContext fixed)
 {

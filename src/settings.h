@@ -125,9 +125,7 @@ settings_backfill_worker(void)
 	return snowflake_layout.max[FIELD_WORKER];
 }
 
-/*
- * Worker numbers in use, from 0, one slot each: all but that one.
- */
+/* Worker numbers in use, from 0, one slot each: all but that one. */
 static inline int
 settings_slots(void)
 {
