@@ -27,12 +27,10 @@ static const Codec codecs[] = {
 	{"base62", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 62, 1, 11, false},
 };
 
-#define NCODECS (sizeof(codecs) / sizeof(codecs[0]))
-
 const Codec *
 codec_find(const char *name, size_t len)
 {
-	for (size_t i = 0; i < NCODECS; i++)
+	for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++)
 	{
 		if (strlen(codecs[i].name) == len &&
 			memcmp(codecs[i].name, name, len) == 0)

@@ -123,11 +123,9 @@ compat_CreateWaitEventSet(ResourceOwner resowner, int nevents)
 }
 #define CreateWaitEventSet compat_CreateWaitEventSet
 
-#endif							/* PG_VERSION_NUM < 170000 */
-
-#ifndef PROC_LXID
+#else
 #define PROC_LXID(proc) ((proc)->vxid.lxid)
-#endif
+#endif							/* PG_VERSION_NUM < 170000 */
 
 /* Does this session replay changes of another server? */
 static inline bool
