@@ -20,6 +20,7 @@
 #include "mb/pg_wchar.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
+#include "utils/numeric.h"
 #include "utils/tuplestore.h"
 
 #include "args.h"
@@ -27,7 +28,6 @@
 #include "codec.h"
 #include "compat.h"
 #include "dialect.h"
-#include "parse.h"
 #include "settings.h"
 #include "utf8.h"
 
@@ -414,17 +414,6 @@ snowflake_decode(PG_FUNCTION_ARGS)
 
 PG_FUNCTION_INFO_V1(snowflake_layout_info);
 
-/* How many numbers a field has, as a numeric: 2^63 is not a bigint. */
-static Datum
-field_capacity(LayoutField field)
-{
-	char	   *str = psprintf(UINT64_FORMAT, (uint64) snowflake_layout.max[field] + 1);
-
-	return DirectFunctionCall3(numeric_in, CStringGetDatum(str),
-							   ObjectIdGetDatum(InvalidOid),
-							   Int32GetDatum(-1));
-}
-
 /* snowflake_layout() */
 Datum
 snowflake_layout_info(PG_FUNCTION_ARGS)
@@ -442,8 +431,10 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 	for (LayoutField field = 0; field < LAYOUT_FIELDS; field++)
 		values[i++] = Int32GetDatum(layout->bits[field]);
 	values[i++] = IntervalPGetDatum(&unit);
+	/* how many numbers each has: 2^63 is not a bigint */
 	for (LayoutField field = 0; field < LAYOUT_FIELDS; field++)
-		values[i++] = field_capacity(field);
+		values[i++] = DirectFunctionCall1(numeric_inc,
+										  NumericGetDatum(int64_to_numeric((int64) layout->max[field])));
 	values[i++] = TimestampTzGetDatum(snowflake_epoch);
 	values[i++] = TimestampTzGetDatum(clock_unit_or_end(layout->max[FIELD_TIME]));
 	values[i++] = Int64GetDatum(layout_max_id(layout));
