@@ -164,10 +164,6 @@ parse_field(const char *str, size_t len, Layout *layout, bool *seen, LayoutError
 	return fail(error, "Nothing may follow the width in \"%.*s\".", clip(str, len), str);
 }
 
-/*
- * Parse a layout.  On failure returns false with the reason in *error; then
- * *layout is undefined.
- */
 bool
 layout_parse(const char *str, Layout *layout, LayoutError *error)
 {
@@ -192,26 +188,6 @@ layout_parse(const char *str, Layout *layout, LayoutError *error)
 		return fail(error, "The widths add up to %d bits, but an ID has %d.",
 					layout->total_bits, LAYOUT_MAX_BITS);
 	return true;
-}
-
-bool
-layout_is_above(const Layout *layout, LayoutField a, LayoutField b)
-{
-	return layout->bits[a] > 0 && layout->bits[b] > 0 &&
-		layout->shift[a] > layout->shift[b];
-}
-
-bool
-layout_sorts_by_time(const Layout *layout)
-{
-	return layout->shift[FIELD_TIME] + layout->bits[FIELD_TIME] ==
-		layout->total_bits;
-}
-
-int64_t
-layout_max_id(const Layout *layout)
-{
-	return (int64_t) ((UINT64_C(1) << layout->total_bits) - 1);
 }
 
 int64_t

@@ -50,6 +50,7 @@ typedef struct LayoutError
 	char		message[160];	/* a full sentence, for a DETAIL */
 } LayoutError;
 
+/* Without success *layout is undefined. */
 extern bool layout_parse(const char *str, Layout *layout, LayoutError *error);
 extern const char *layout_field_name(LayoutField field);
 
@@ -67,13 +68,26 @@ extern bool layout_equal(const Layout *a, const Layout *b);
 extern bool layout_same_ids(const Layout *a, const Layout *b);
 
 /* Does an ID that is larger always have a time that is not smaller? */
-extern bool layout_sorts_by_time(const Layout *layout);
+static inline bool
+layout_sorts_by_time(const Layout *layout)
+{
+	return layout->shift[FIELD_TIME] + layout->bits[FIELD_TIME] == layout->total_bits;
+}
 
 /* Is the field a above the field b?  A field of 0 bits is above nothing. */
-extern bool layout_is_above(const Layout *layout, LayoutField a, LayoutField b);
+static inline bool
+layout_is_above(const Layout *layout, LayoutField a, LayoutField b)
+{
+	return layout->bits[a] > 0 && layout->bits[b] > 0 &&
+		layout->shift[a] > layout->shift[b];
+}
 
 /* The largest ID of the layout. */
-extern int64_t layout_max_id(const Layout *layout);
+static inline int64_t
+layout_max_id(const Layout *layout)
+{
+	return (int64_t) ((UINT64_C(1) << layout->total_bits) - 1);
+}
 
 /*
  * The time unit that holds an instant, given as microseconds since the epoch,
