@@ -5,9 +5,8 @@
  *		with those of another generator; that write IDs as short texts and read
  *		them; and that list layouts.
  *
- * The codecs of the texts are in codec.c; here are the arguments and the
- * errors.  snowflake_encode() and snowflake_decode() depend on no setting, so
- * they are IMMUTABLE.  No locks.
+ * snowflake_encode() and snowflake_decode() depend on no setting, so they are
+ * IMMUTABLE.  No locks.
  *
  *-------------------------------------------------------------------------
  */

@@ -15,12 +15,11 @@
  * another server, so here it does not start at all: see settings_define().
  * Nor is the library loaded into a session to read IDs in an unintended way.
  *
- * At a reload the server checks a value and goes on with the one it has.  It
- * checks a node number by the layout in use, not by that of the next start.
- * So a wrong value would be found out only when the server does not start
- * again, and with a configuration that many servers share, all of them may
- * stand still then.  So after each reload the files are read once more, to
- * warn of that.  What is on the server's command line is not looked at.
+ * At a reload the server checks a value, a node number by the layout in use and
+ * not by that of the next start, and goes on with the value that it has.  So a
+ * wrong one would be found out when the server does not start again, perhaps all
+ * servers that share a configuration.  So after each reload the files are read
+ * once more, to warn of that.  The server's command line is not looked at.
  *
  *-------------------------------------------------------------------------
  */
@@ -222,9 +221,7 @@ assign_epoch(const char *newval, void *extra)
 }
 
 /*
- * The epoch where none is set: that of the dialect that snowflake.layout
- * names.
- *
+ * The epoch where none is set: that of the dialect that snowflake.layout names.
  * It stays as it is while the library is loaded.  So where that is not
  * preloaded, and the layout becomes another dialect by a reload, a session
  * that has the library reads with the former epoch until it ends; an epoch
