@@ -47,7 +47,6 @@
 #include "args.h"
 #include "backfill.h"
 #include "clock.h"
-#include "compat.h"
 #include "generator.h"
 #include "settings.h"
 
