@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * args.h
- *		Arguments of SQL-callable functions, and their result where it is a row.
+ *		What the files of SQL functions have in common: arguments, results that
+ *		are rows, planner support; and what one of them does for others.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +12,9 @@
 #include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "nodes/supportnodes.h"
+
+#pragma GCC visibility push(hidden)
 
 static inline void
 require_not_null(FunctionCallInfo fcinfo, int argno, const char *name)
@@ -35,6 +39,15 @@ getarg_set_size(FunctionCallInfo fcinfo, int argno)
 	return (uint64) count;
 }
 
+/* What planner support is asked: to simplify a call, or NULL for anything else. */
+static inline SupportRequestSimplify *
+getarg_simplify(FunctionCallInfo fcinfo)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	return IsA(request, SupportRequestSimplify) ? (SupportRequestSimplify *) request : NULL;
+}
+
 /* A record of the columns that the function returns. */
 static inline Datum
 make_record(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
@@ -45,5 +58,30 @@ make_record(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 		elog(ERROR, "return type must be a row type");
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
 }
+
+/* ranges.c: an ERROR where the IDs of a period are not a range; with this hint. */
+extern void ids_require_order(const char *hint);
+
+/*
+ * ranges.c, for planner support: may the user execute a function?  What stands
+ * for a call of another one is not to need more.  And a call of the function of
+ * a name beside that one, in whatever schema the extension is; NULL where the
+ * user may not, or where one of the two was moved alone.
+ */
+extern bool may_execute(Oid funcid);
+extern Expr *call_beside(Oid funcid, const char *name, oidvector *argtypes, List *args);
+
+/* parse.c: the ID, or an ERROR when it is none of this server's layout. */
+extern int64 parse_check(int64 id);
+
+/*
+ * generator_funcs.c, for hooks: a utility statement begins, which may be a COPY
+ * FROM; and defaults are not those of that statement any more, as it has ended,
+ * or another one has begun within it.
+ */
+extern void copy_default_begin(Node *stmt);
+extern void copy_default_end(void);
+
+#pragma GCC visibility pop
 
 #endif							/* SNOWFLAKE_ARGS_H */

@@ -92,10 +92,10 @@ check_settings(CheckState *state)
 	}
 	foreach(cell, settings_file_errors())
 	{
-		const WrongSetting *wrong = lfirst(cell);
+		const ErrorData *wrong = lfirst(cell);
 
 		check_say(state, "error", "The server will not start again: %s. %s%s%s",
-				  wrong->what, wrong->detail ? wrong->detail : "", wrong->detail ? " " : "",
+				  wrong->message, wrong->detail ? wrong->detail : "", wrong->detail ? " " : "",
 				  wrong->hint);
 	}
 	if (state->nrows == 0)

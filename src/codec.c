@@ -20,37 +20,17 @@
 
 #include <string.h>
 
+/* Name, digits and how many, shortest and longest text, is the case ignored */
 static const Codec codecs[] = {
-	{
-		.name = "base32",
-		.digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ",
-		.base = 32,
-		.min_length = 13,
-		.max_length = 13,
-		.ignore_case = true,
-	},
-	{
-		.name = "base58",
-		.digits = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
-		.base = 58,
-		.min_length = 1,
-		.max_length = 11,
-	},
-	{
-		.name = "base62",
-		.digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-		.base = 62,
-		.min_length = 1,
-		.max_length = 11,
-	},
+	{"base32", "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 32, 13, 13, true},
+	{"base58", "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", 58, 1, 11, false},
+	{"base62", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 62, 1, 11, false},
 };
-
-#define NCODECS (sizeof(codecs) / sizeof(codecs[0]))
 
 const Codec *
 codec_find(const char *name, size_t len)
 {
-	for (size_t i = 0; i < NCODECS; i++)
+	for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++)
 	{
 		if (strlen(codecs[i].name) == len &&
 			memcmp(codecs[i].name, name, len) == 0)
@@ -77,9 +57,7 @@ codec_encode(const Codec *codec, int64_t id, char str[CODEC_MAX_LENGTH])
 	return len;
 }
 
-/*
- * The value of a digit, -1 when it is none.
- */
+/* The value of a digit, -1 when it is none. */
 static int
 digit_value(const Codec *codec, char c)
 {

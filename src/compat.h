@@ -63,7 +63,6 @@ compat_DecodeDateTime(char **field, int *ftype, int nf, int *dtype,
 					  struct pg_tm *tm, fsec_t *fsec, int *tzp,
 					  DateTimeErrorExtra *extra)
 {
-	(void) extra;
 	return DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tzp);
 }
 #define DecodeDateTime compat_DecodeDateTime
@@ -72,7 +71,6 @@ static inline RangeType *
 compat_make_range(TypeCacheEntry *typcache, RangeBound *lower,
 				  RangeBound *upper, bool empty, struct Node *escontext)
 {
-	(void) escontext;
 	return make_range(typcache, lower, upper, empty);
 }
 #define make_range compat_make_range
@@ -82,7 +80,6 @@ static inline AclResult
 object_aclcheck(Oid classid, Oid objectid, Oid roleid, AclMode mode)
 {
 	Assert(classid == ProcedureRelationId);
-	(void) classid;
 	return pg_proc_aclcheck(objectid, roleid, mode);
 }
 
@@ -91,7 +88,6 @@ static inline bool
 object_ownercheck(Oid classid, Oid objectid, Oid roleid)
 {
 	Assert(classid == RelationRelationId);
-	(void) classid;
 	return pg_class_ownercheck(objectid, roleid);
 }
 
@@ -110,7 +106,6 @@ object_ownercheck(Oid classid, Oid objectid, Oid roleid)
 static inline uint32
 WaitEventExtensionNew(const char *wait_event_name)
 {
-	(void) wait_event_name;
 	return PG_WAIT_EXTENSION;
 }
 
@@ -118,16 +113,13 @@ WaitEventExtensionNew(const char *wait_event_name)
 static inline WaitEventSet *
 compat_CreateWaitEventSet(ResourceOwner resowner, int nevents)
 {
-	(void) resowner;
 	return CreateWaitEventSet(CurrentMemoryContext, nevents);
 }
 #define CreateWaitEventSet compat_CreateWaitEventSet
 
-#endif							/* PG_VERSION_NUM < 170000 */
-
-#ifndef PROC_LXID
+#else
 #define PROC_LXID(proc) ((proc)->vxid.lxid)
-#endif
+#endif							/* PG_VERSION_NUM < 170000 */
 
 /* Does this session replay changes of another server? */
 static inline bool
@@ -199,7 +191,6 @@ static inline void
 die_by(int signo, const siginfo_t *info)
 {
 #if PG_VERSION_NUM < 190000
-	(void) info;
 	die(signo);
 #else
 	pg_signal_info sender = {info->si_pid, info->si_uid};

@@ -4,21 +4,13 @@
  *		The SQL functions that make IDs: the next one, and those for a given
  *		time.
  *
- * snowflake_nextval() and snowflake_currval() ask generator.c, where an ID is
- * made.  snowflake_compose() and snowflake_id() only compute, by the settings.
- * The sequence numbers that snowflake_backfill() takes are kept in backfill.c.
- *
  * COPY FROM writes rows in groups, which takes less time and WAL, unless a
  * default is volatile: such a function might read the table that is being
  * filled, and would miss the rows that are not written yet.  The server makes
  * an exception for nextval(), which reads no table, but it cannot know that of
- * a function of an extension.
- *
- * snowflake_nextval() does not read a table either.  So while COPY FROM
- * prepares its defaults, planner support puts snowflake_copy_nextval() in its
- * place: the same function, labelled STABLE.  COPY evaluates defaults once a
- * row, whatever their labels.
- *
+ * snowflake_nextval().  So while COPY FROM prepares its defaults, planner
+ * support puts snowflake_copy_nextval() in its place: the same function,
+ * labelled STABLE.  COPY evaluates defaults once a row, whatever their labels.
  * A plan or an ALTER TABLE ... ADD COLUMN would evaluate it once for all rows.
  * So nothing else may get it:
  *
@@ -43,26 +35,19 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
-#include "nodes/supportnodes.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "args.h"
 #include "backfill.h"
 #include "clock.h"
-#include "compat.h"
 #include "generator.h"
-#include "generator_funcs.h"
-#include "ranges.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_next);
@@ -187,54 +172,27 @@ copy_default_end(void)
 	preparing = false;
 }
 
-/*
- * A call of snowflake_copy_nextval(), which is in the schema of the given
- * snowflake_nextval(), or NULL to leave that.
- */
-static Expr *
-stable_call(Oid nextval)
-{
-	Oid			argtype = INTERNALOID;
-	Oid			funcid;
-	Const	   *arg;
-
-	funcid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-							 CStringGetDatum("snowflake_copy_nextval"),
-							 PointerGetDatum(buildoidvector(&argtype, 1)),
-							 ObjectIdGetDatum(get_func_namespace(nextval)));
-	if (!OidIsValid(funcid) || !may_execute(funcid) || !may_execute(nextval))
-		return NULL;
-
-	arg = makeConst(INTERNALOID, -1, InvalidOid, sizeof(Datum),
-					PointerGetDatum(&by_support), false, true);
-	return (Expr *) makeFuncExpr(funcid, INT8OID, list_make1(arg),
-								 InvalidOid, InvalidOid,
-								 COERCE_EXPLICIT_CALL);
-}
-
 /* Planner support for snowflake_nextval() and snowflake_next(). */
 Datum
 snowflake_copy_support(PG_FUNCTION_ARGS)
 {
-	Node	   *request = (Node *) PG_GETARG_POINTER(0);
-	Expr	   *result = NULL;
+	SupportRequestSimplify *req = getarg_simplify(fcinfo);
+	Oid			argtype = INTERNALOID;
+	Const	   *arg;
 
-	if (preparing && IsA(request, SupportRequestSimplify))
-	{
-		SupportRequestSimplify *req = (SupportRequestSimplify *) request;
+	if (!preparing || req == NULL || req->root != NULL || !may_execute(req->fcall->funcid))
+		PG_RETURN_POINTER(NULL);
 
-		if (req->root == NULL)
-			result = stable_call(req->fcall->funcid);
-	}
-	PG_RETURN_POINTER(result);
+	arg = makeConst(INTERNALOID, -1, InvalidOid, sizeof(Datum),
+					PointerGetDatum(&by_support), false, true);
+	PG_RETURN_POINTER(call_beside(req->fcall->funcid, "snowflake_copy_nextval",
+								  buildoidvector(&argtype, 1), list_make1(arg)));
 }
 
 /* snowflake_copy_nextval(): see above */
 Datum
 snowflake_copy_nextval(PG_FUNCTION_ARGS)
 {
-	int64		id;
-
 	if (PG_ARGISNULL(0) || PG_GETARG_POINTER(0) != &by_support)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -242,9 +200,7 @@ snowflake_copy_nextval(PG_FUNCTION_ARGS)
 				 errhint("Call snowflake_nextval().")));
 
 	copy_default_end();
-	(void) generator_take(1, &id);
-	generator_set_current(id, true);
-	PG_RETURN_INT64(id);
+	return snowflake_next(fcinfo);
 }
 
 /*
@@ -255,9 +211,7 @@ PG_FUNCTION_INFO_V1(snowflake_compose);
 PG_FUNCTION_INFO_V1(snowflake_id);
 PG_FUNCTION_INFO_V1(snowflake_backfill);
 
-/*
- * An argument for a field of the ID, checked to fit.
- */
+/* An argument for a field of the ID, checked to fit. */
 static uint64
 getarg_field(FunctionCallInfo fcinfo, int argno, LayoutField field)
 {

@@ -32,13 +32,12 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
-#include "nodes/supportnodes.h"
 #include "parser/parsetree.h"
 
+#include "args.h"
 #include "clock.h"
 #include "generator.h"
 #include "open_draws.h"
-#include "ranges.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(snowflake_horizon);
@@ -123,11 +122,9 @@ reads_table(PlannerInfo *root)
 Datum
 snowflake_horizon_support(PG_FUNCTION_ARGS)
 {
-	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+	SupportRequestSimplify *req = getarg_simplify(fcinfo);
 
-	if (IsA(request, SupportRequestSimplify) &&
-		(((SupportRequestSimplify *) request)->root == NULL ||
-		 reads_table(((SupportRequestSimplify *) request)->root)))
+	if (req != NULL && (req->root == NULL || reads_table(req->root)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("snowflake_horizon() cannot be called in a statement that reads a table"),

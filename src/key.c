@@ -22,21 +22,15 @@
  */
 #include "key.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define DAYS_PER_CYCLE	1461	/* four years, of which the first is a leap
 								 * year */
 
-static const char *const field_names[KEY_FIELDS] = {
-	[KEY_PREFIX] = "prefix",
-	[KEY_DATABASE] = "database",
-	[KEY_TABLE] = "table",
-	[KEY_VERSION] = "version",
-	[KEY_TIME] = "time",
-	[KEY_NODE] = "node",
-	[KEY_SEQUENCE] = "sequence",
+/* By KeyField. */
+static const char *const field_names[] = {
+	"prefix", "database", "table", "version", "time", "node", "sequence"
 };
 
 /* The parts of the time, each of so many digits. */
@@ -63,17 +57,11 @@ enum
 	YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MILLISECOND, TIME_PARTS
 };
 
-/* Say what is wrong. */
-static bool __attribute__((format(printf, 2, 3)))
-fail(KeyError *error, const char *format,...)
-{
-	va_list		args;
-
-	va_start(args, format);
-	vsnprintf(error->message, sizeof(error->message), format, args);
-	va_end(args);
-	return false;
-}
+/* Say what is wrong, and where. */
+#define fail(error, ...) \
+	(snprintf((error)->message, sizeof((error)->message), __VA_ARGS__), false)
+#define fail_at(error, at, ...) \
+	((error)->position = (at), fail(error, __VA_ARGS__))
 
 static bool
 is_letter(char c)
@@ -258,23 +246,20 @@ typedef struct Reader
 	KeyError   *error;
 } Reader;
 
-/*
- * Read the digits of a field, or of a part of it.
- */
+/* Read the digits of a field, or of a part of it. */
 static bool
 read_number(Reader *reader, KeyField field, int width, int64_t *number)
 {
 	*number = 0;
 	for (int i = 0; i < width; i++, reader->pos++)
 	{
-		reader->error->position = reader->pos + 1;
 		if (reader->pos >= reader->len)
-			return fail(reader->error, "It ends before position %zu, in the field \"%s\"; keys of this format have %zu characters.",
-						reader->pos + 1, field_names[field],
-						key_length(reader->format));
+			return fail_at(reader->error, reader->pos + 1, "It ends before position %zu, in the field \"%s\"; keys of this format have %zu characters.",
+						   reader->pos + 1, field_names[field],
+						   key_length(reader->format));
 		if (!is_digit(reader->str[reader->pos]))
-			return fail(reader->error, "The character at position %zu, in the field \"%s\", is not a digit.",
-						reader->pos + 1, field_names[field]);
+			return fail_at(reader->error, reader->pos + 1, "The character at position %zu, in the field \"%s\", is not a digit.",
+						   reader->pos + 1, field_names[field]);
 		*number = *number * 10 + (reader->str[reader->pos] - '0');
 	}
 	return true;
@@ -285,13 +270,13 @@ static bool
 refuse(Reader *reader, const char *name, int width, int64_t number,
 	   int64_t min, int64_t max)
 {
-	reader->error->position = reader->pos - width + 1;
+	size_t		at = reader->pos - width + 1;
+
 	if (min == max)
-		return fail(reader->error, "The %s at position %zu is %lld, and must be %lld.",
-					name, reader->error->position, (long long) number, (long long) max);
-	return fail(reader->error, "The %s at position %zu is %lld, and must be from %lld to %lld.",
-				name, reader->error->position, (long long) number,
-				(long long) min, (long long) max);
+		return fail_at(reader->error, at, "The %s at position %zu is %lld, and must be %lld.",
+					   name, at, (long long) number, (long long) max);
+	return fail_at(reader->error, at, "The %s at position %zu is %lld, and must be from %lld to %lld.",
+				   name, at, (long long) number, (long long) min, (long long) max);
 }
 
 static bool
@@ -344,11 +329,8 @@ key_read(const KeyFormat *format, const char *str, size_t len, Key *key, KeyErro
 	for (; reader.pos < (size_t) format->width[KEY_PREFIX]; reader.pos++)
 	{
 		if (reader.pos == len || str[reader.pos] != format->prefix[reader.pos])
-		{
-			error->position = reader.pos + 1;
-			return fail(error, "It does not have the prefix \"%s\" of this format.",
-						format->prefix);
-		}
+			return fail_at(error, reader.pos + 1, "It does not have the prefix \"%s\" of this format.",
+						   format->prefix);
 	}
 
 	for (KeyField f = KEY_DATABASE; f < KEY_FIELDS; f++)
@@ -374,21 +356,15 @@ key_read(const KeyFormat *format, const char *str, size_t len, Key *key, KeyErro
 
 		if (f == KEY_TABLE &&
 			key->number[KEY_DATABASE] != number / format->tables_per_db)
-		{
-			error->position = key_field_position(format, KEY_DATABASE);
-			return fail(error, "The database at position %zu is %lld, but the table %lld is in the database %lld.",
-						error->position, (long long) key->number[KEY_DATABASE],
-						(long long) number,
-						(long long) (number / format->tables_per_db));
-		}
+			return fail_at(error, key_field_position(format, KEY_DATABASE), "The database at position %zu is %lld, but the table %lld is in the database %lld.",
+						   error->position, (long long) key->number[KEY_DATABASE],
+						   (long long) number,
+						   (long long) (number / format->tables_per_db));
 	}
 
 	if (reader.pos < len)
-	{
-		error->position = reader.pos + 1;
-		return fail(error, "It goes on at position %zu; keys of this format have %zu characters.",
-					reader.pos + 1, reader.pos);
-	}
+		return fail_at(error, reader.pos + 1, "It goes on at position %zu; keys of this format have %zu characters.",
+					   reader.pos + 1, reader.pos);
 	return true;
 }
 
@@ -407,9 +383,7 @@ key_is_number(const char *str, size_t len)
 	return len > 0;
 }
 
-/*
- * The same table as of the number that the digits are, however many.
- */
+/* The same table as of the number that the digits are, however many. */
 int64_t
 key_route_number(const char *str, size_t len, int64_t tables)
 {
@@ -443,16 +417,12 @@ bool
 key_route_codes(const char *str, size_t len, int64_t tables, int64_t *table,
 				KeyError *error)
 {
-	error->position = 1;
 	if (len == 0)
-		return fail(error, "It is empty.");
+		return fail_at(error, 1, "It is empty.");
 	for (size_t i = 0; i < len; i++)
 	{
 		if ((unsigned char) str[i] >= 0x80)
-		{
-			error->position = i + 1;
-			return fail(error, "The character at position %zu is not in ASCII.", i + 1);
-		}
+			return fail_at(error, i + 1, "The character at position %zu is not in ASCII.", i + 1);
 	}
 	*table = (int64_t) (key_hash(str, len) % (uint64_t) tables);
 	return true;

@@ -22,7 +22,6 @@
 #include "compat.h"
 #include "generator.h"
 #include "key_formats.h"
-#include "parse.h"
 #include "settings.h"
 #include "utf8.h"
 
@@ -231,9 +230,7 @@ find_instants(const FormatRow *format, int64 local_ms, TimestampTz found[2])
 	return n;
 }
 
-/*
- * The time of an instant in keys of a format; rounds down.
- */
+/* The time of an instant in keys of a format; rounds down. */
 static int64
 local_time(const FormatRow *format, TimestampTz ts, bool *is_again)
 {
@@ -249,9 +246,7 @@ local_time(const FormatRow *format, TimestampTz ts, bool *is_again)
 	return local;
 }
 
-/*
- * Read a key of a format, or raise an ERROR.
- */
+/* Read a key of a format, or raise an ERROR. */
 static void
 read_key(const FormatRow *format, const char *str, int len, ReadKey *read)
 {
@@ -333,10 +328,8 @@ snowflake_key_parse(PG_FUNCTION_ARGS)
  * Making
  */
 
-/*
- * Show an ID as a key.
- */
-static text *
+/* Show an ID as a key. */
+static Datum
 make_key(const FormatRow *format, int64 table, int64 id)
 {
 	Key			key = {0};
@@ -370,29 +363,24 @@ make_key(const FormatRow *format, int64 table, int64 id)
 				 errhint("Use a format with a larger sequence_width.")));
 	for (KeyField f = KEY_DATABASE; f < KEY_FIELDS; f++)
 		Assert(f == KEY_TIME || key.number[f] <= format->key.max[f]);
-	return cstring_to_text_with_len(str, (int) key_write(&format->key, &key, str));
+	return PointerGetDatum(cstring_to_text_with_len(str, key_write(&format->key, &key, str)));
 }
 
-/*
- * Draw an ID and show it as a key.
- */
-static text *
-draw(const FormatRow *format, int64 table)
+/* Show the ID that is the third argument, or draw one where there is none. */
+static Datum
+make_key_of_arg(FunctionCallInfo fcinfo, const FormatRow *format, int64 table)
 {
 	int64		id;
 
+	if (PG_NARGS() == 3)
+	{
+		require_not_null(fcinfo, 2, "id");
+		return make_key(format, table, parse_check(PG_GETARG_INT64(2)));
+	}
 	generator_stay_below(format->workers);
 	(void) generator_take(1, &id);
 	generator_set_current(id, true);
 	return make_key(format, table, id);
-}
-
-/* The argument of the ID to show. */
-static int64
-getarg_id(FunctionCallInfo fcinfo)
-{
-	require_not_null(fcinfo, 2, "id");
-	return parse_check(PG_GETARG_INT64(2));
 }
 
 static const FormatRow *
@@ -405,30 +393,22 @@ getarg_format(FunctionCallInfo fcinfo, const List *formats)
 	return formats_find(formats, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
 }
 
-/* The table that the argument "route" of type bigint leads to. */
-static int64
-getarg_route_number(FunctionCallInfo fcinfo, const FormatRow *format)
-{
-	require_not_null(fcinfo, 1, "route");
-	return route_number(PG_GETARG_INT64(1), format->tables);
-}
-
 /* snowflake_key(format, route bigint) */
 Datum
 snowflake_key_number(PG_FUNCTION_ARGS)
 {
 	const FormatRow *format = getarg_format(fcinfo, formats_read());
 
-	PG_RETURN_TEXT_P(draw(format, getarg_route_number(fcinfo, format)));
+	require_not_null(fcinfo, 1, "route");
+	return make_key_of_arg(fcinfo, format,
+						   route_number(PG_GETARG_INT64(1), format->tables));
 }
 
 /* snowflake_key(format, route bigint, id) */
 Datum
 snowflake_key_number_id(PG_FUNCTION_ARGS)
 {
-	const FormatRow *format = getarg_format(fcinfo, formats_read());
-
-	PG_RETURN_TEXT_P(make_key(format, getarg_route_number(fcinfo, format), getarg_id(fcinfo)));
+	return snowflake_key_number(fcinfo);
 }
 
 /*
@@ -472,16 +452,12 @@ snowflake_key_text(PG_FUNCTION_ARGS)
 	const List *formats = formats_read();
 	const FormatRow *format = getarg_format(fcinfo, formats);
 
-	PG_RETURN_TEXT_P(draw(format, getarg_route_text(fcinfo, formats, format)));
+	return make_key_of_arg(fcinfo, format, getarg_route_text(fcinfo, formats, format));
 }
 
 /* snowflake_key(format, route text, id) */
 Datum
 snowflake_key_text_id(PG_FUNCTION_ARGS)
 {
-	const List *formats = formats_read();
-	const FormatRow *format = getarg_format(fcinfo, formats);
-	int64		table = getarg_route_text(fcinfo, formats, format);
-
-	PG_RETURN_TEXT_P(make_key(format, table, getarg_id(fcinfo)));
+	return snowflake_key_text(fcinfo);
 }

@@ -13,7 +13,6 @@
  */
 #include "layout.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,24 +24,12 @@
 
 #define SEPARATORS	" \t\r\n\f\v"
 
-static const char *const field_names[LAYOUT_FIELDS] = {
-	[FIELD_TIME] = "time",
-	[FIELD_NODE] = "node",
-	[FIELD_WORKER] = "worker",
-	[FIELD_SEQUENCE] = "sequence",
-};
+/* By LayoutField. */
+static const char *const field_names[] = {"time", "node", "worker", "sequence"};
 
 /* Say why it is no layout. */
-static bool __attribute__((format(printf, 2, 3)))
-fail(LayoutError *error, const char *format,...)
-{
-	va_list		args;
-
-	va_start(args, format);
-	vsnprintf(error->message, sizeof(error->message), format, args);
-	va_end(args);
-	return false;
-}
+#define fail(error, ...) \
+	(snprintf((error)->message, sizeof((error)->message), __VA_ARGS__), false)
 
 const char *
 layout_field_name(LayoutField field)
@@ -109,11 +96,11 @@ clip(const char *str, size_t len)
 }
 
 /*
- * Read one "name:bits" or "time:bits@unit".
+ * Read one "name:bits" or "time:bits@unit", and put that field below those
+ * that were read before.
  */
 static bool
-parse_field(const char *str, size_t len, Layout *layout, bool *seen,
-			LayoutField *field, LayoutError *error)
+parse_field(const char *str, size_t len, Layout *layout, bool *seen, LayoutError *error)
 {
 	const char *colon = memchr(str, ':', len);
 	size_t		name_len = colon ? (size_t) (colon - str) : len;
@@ -132,7 +119,6 @@ parse_field(const char *str, size_t len, Layout *layout, bool *seen,
 	if (f == LAYOUT_FIELDS)
 		return fail(error, "Unknown field in \"%.*s\": the fields are \"time\", \"node\", \"worker\" and \"sequence\".",
 					clip(str, len), str);
-	*field = (LayoutField) f;
 
 	if (seen[f])
 		return fail(error, "Field \"%s\" is given twice.", field_names[f]);
@@ -144,7 +130,14 @@ parse_field(const char *str, size_t len, Layout *layout, bool *seen,
 	if (digits == 0 || (f == FIELD_TIME && number == 0))
 		return fail(error, "Field \"%s\" needs a colon and its width in bits, a number from %d to %d.",
 					field_names[f], f == FIELD_TIME ? 1 : 0, LAYOUT_MAX_BITS);
+	for (LayoutField above = 0; above < LAYOUT_FIELDS; above++)
+	{
+		if (layout->bits[above] > 0)
+			layout->shift[above] += (int) number;
+	}
 	layout->bits[f] = (int) number;
+	layout->max[f] = (UINT64_C(1) << number) - 1;
+	layout->total_bits += (int) number;
 	rest += digits;
 	rest_len -= digits;
 
@@ -157,20 +150,11 @@ parse_field(const char *str, size_t len, Layout *layout, bool *seen,
 		digits = parse_number(rest + 1, rest_len - 1, MAX_UNIT, &number);
 		rest += 1 + digits;
 		rest_len -= 1 + digits;
-		if (digits > 0 && number > 0)
-		{
-			if (rest_len == 2 && memcmp(rest, "ms", 2) == 0)
-			{
-				layout->unit_us = number * US_PER_MS;
-				return true;
-			}
-			if (rest_len == 1 && rest[0] == 's')
-			{
-				layout->unit_us = number * US_PER_S;
-				return true;
-			}
-		}
-		return fail(error, "The time unit in \"%.*s\" must be a whole number, 1 or more, of \"ms\" or \"s\", such as \"@10ms\".",
+		layout->unit_us = number *
+			(rest_len == 2 && memcmp(rest, "ms", 2) == 0 ? US_PER_MS :
+			 rest_len == 1 && rest[0] == 's' ? US_PER_S : 0);
+		return layout->unit_us > 0 ||
+			fail(error, "The time unit in \"%.*s\" must be a whole number, 1 or more, of \"ms\" or \"s\", such as \"@10ms\".",
 					clip(str, len), str);
 	}
 
@@ -180,17 +164,10 @@ parse_field(const char *str, size_t len, Layout *layout, bool *seen,
 	return fail(error, "Nothing may follow the width in \"%.*s\".", clip(str, len), str);
 }
 
-/*
- * Parse a layout.  On failure returns false with the reason in *error; then
- * *layout is undefined.
- */
 bool
 layout_parse(const char *str, Layout *layout, LayoutError *error)
 {
 	bool		seen[LAYOUT_FIELDS] = {false};
-	LayoutField order[LAYOUT_FIELDS];
-	int			nfields = 0;
-	int			shift = 0;
 
 	memset(layout, 0, sizeof(*layout));
 	layout->unit_us = US_PER_MS;
@@ -199,12 +176,9 @@ layout_parse(const char *str, Layout *layout, LayoutError *error)
 		 str += strspn(str, SEPARATORS))
 	{
 		size_t		len = strcspn(str, SEPARATORS);
-		LayoutField field = FIELD_TIME;
 
-		if (!parse_field(str, len, layout, seen, &field, error))
+		if (!parse_field(str, len, layout, seen, error))
 			return false;
-		order[nfields++] = field;
-		layout->total_bits += layout->bits[field];
 		str += len;
 	}
 
@@ -213,60 +187,20 @@ layout_parse(const char *str, Layout *layout, LayoutError *error)
 	if (layout->total_bits > LAYOUT_MAX_BITS)
 		return fail(error, "The widths add up to %d bits, but an ID has %d.",
 					layout->total_bits, LAYOUT_MAX_BITS);
-
-	/* From the lowest field up, each begins where the one below ends. */
-	while (nfields-- > 0)
-	{
-		LayoutField field = order[nfields];
-
-		if (layout->bits[field] == 0)
-			continue;
-		layout->shift[field] = shift;
-		layout->max[field] = (UINT64_C(1) << layout->bits[field]) - 1;
-		shift += layout->bits[field];
-	}
 	return true;
-}
-
-bool
-layout_is_above(const Layout *layout, LayoutField a, LayoutField b)
-{
-	return layout->bits[a] > 0 && layout->bits[b] > 0 &&
-		layout->shift[a] > layout->shift[b];
-}
-
-bool
-layout_sorts_by_time(const Layout *layout)
-{
-	return layout->shift[FIELD_TIME] + layout->bits[FIELD_TIME] ==
-		layout->total_bits;
-}
-
-int64_t
-layout_max_id(const Layout *layout)
-{
-	return (int64_t) ((UINT64_C(1) << layout->total_bits) - 1);
 }
 
 int64_t
 layout_unit_floor(const Layout *layout, int64_t since_epoch_us)
 {
-	int64_t		unit = since_epoch_us / layout->unit_us;
-
 	/* C rounds towards zero */
-	if (since_epoch_us % layout->unit_us < 0)
-		unit--;
-	return unit;
+	return since_epoch_us / layout->unit_us - (since_epoch_us % layout->unit_us < 0);
 }
 
 int64_t
 layout_unit_ceil(const Layout *layout, int64_t since_epoch_us)
 {
-	int64_t		unit = since_epoch_us / layout->unit_us;
-
-	if (since_epoch_us % layout->unit_us > 0)
-		unit++;
-	return unit;
+	return since_epoch_us / layout->unit_us + (since_epoch_us % layout->unit_us > 0);
 }
 
 uint64_t
@@ -300,8 +234,7 @@ layout_equal(const Layout *a, const Layout *b)
 
 /*
  * All IDs of a node and a time unit, and later ones, are at or above the one
- * with worker and sequence 0, in any layout.  A field above the time may keep
- * even that below the ID.
+ * with worker and sequence 0, in any layout.
  */
 bool
 layout_unit_above(const Layout *layout, uint64_t node, int64_t id, uint64_t *unit)

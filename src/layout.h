@@ -34,9 +34,7 @@ typedef enum LayoutField
 
 #define LAYOUT_FIELDS (FIELD_SEQUENCE + 1)
 
-/*
- * A field of 0 bits holds the number 0 only: max is 0, and so is its shift.
- */
+/* A field of 0 bits holds the number 0 only: max is 0, and so is its shift. */
 typedef struct Layout
 {
 	int			bits[LAYOUT_FIELDS];	/* width of the field */
@@ -52,6 +50,7 @@ typedef struct LayoutError
 	char		message[160];	/* a full sentence, for a DETAIL */
 } LayoutError;
 
+/* Without success *layout is undefined. */
 extern bool layout_parse(const char *str, Layout *layout, LayoutError *error);
 extern const char *layout_field_name(LayoutField field);
 
@@ -69,13 +68,26 @@ extern bool layout_equal(const Layout *a, const Layout *b);
 extern bool layout_same_ids(const Layout *a, const Layout *b);
 
 /* Does an ID that is larger always have a time that is not smaller? */
-extern bool layout_sorts_by_time(const Layout *layout);
+static inline bool
+layout_sorts_by_time(const Layout *layout)
+{
+	return layout->shift[FIELD_TIME] + layout->bits[FIELD_TIME] == layout->total_bits;
+}
 
 /* Is the field a above the field b?  A field of 0 bits is above nothing. */
-extern bool layout_is_above(const Layout *layout, LayoutField a, LayoutField b);
+static inline bool
+layout_is_above(const Layout *layout, LayoutField a, LayoutField b)
+{
+	return layout->bits[a] > 0 && layout->bits[b] > 0 &&
+		layout->shift[a] > layout->shift[b];
+}
 
 /* The largest ID of the layout. */
-extern int64_t layout_max_id(const Layout *layout);
+static inline int64_t
+layout_max_id(const Layout *layout)
+{
+	return (int64_t) ((UINT64_C(1) << layout->total_bits) - 1);
+}
 
 /*
  * The time unit that holds an instant, given as microseconds since the epoch,
@@ -100,9 +112,7 @@ extern uint64_t layout_unit_first_id(const Layout *layout, int64_t unit);
 extern bool layout_unit_above(const Layout *layout, uint64_t node, int64_t id,
 							  uint64_t *unit);
 
-/*
- * Put an ID together; every number must be within its field.
- */
+/* Put an ID together; every number must be within its field. */
 static inline int64_t
 layout_pack(const Layout *layout, uint64_t time, uint64_t node,
 			uint64_t worker, uint64_t sequence)
@@ -113,9 +123,7 @@ layout_pack(const Layout *layout, uint64_t time, uint64_t node,
 					  sequence << layout->shift[FIELD_SEQUENCE]);
 }
 
-/*
- * One field of an ID, which must not be negative.
- */
+/* One field of an ID, which must not be negative. */
 static inline uint64_t
 layout_unpack(const Layout *layout, int64_t id, LayoutField field)
 {

@@ -21,12 +21,12 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
+#include "args.h"
 #include "backfill.h"
 #include "clock.h"
 #include "dialect.h"
 #include "lease.h"
 #include "mark.h"
-#include "parse.h"
 #include "record.h"
 #include "segment.h"
 #include "settings.h"

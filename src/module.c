@@ -22,10 +22,10 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "args.h"
 #include "backfill.h"
 #include "clock.h"
 #include "generator.h"
-#include "generator_funcs.h"
 #include "home.h"
 #include "instance.h"
 #include "lease.h"

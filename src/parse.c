@@ -5,9 +5,8 @@
  *		with those of another generator; that write IDs as short texts and read
  *		them; and that list layouts.
  *
- * The codecs of the texts are in codec.c; here are the arguments and the
- * errors.  snowflake_encode() and snowflake_decode() depend on no setting, so
- * they are IMMUTABLE.  No locks.
+ * snowflake_encode() and snowflake_decode() depend on no setting, so they are
+ * IMMUTABLE.  No locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +19,7 @@
 #include "mb/pg_wchar.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
+#include "utils/numeric.h"
 #include "utils/tuplestore.h"
 
 #include "args.h"
@@ -27,7 +27,6 @@
 #include "codec.h"
 #include "compat.h"
 #include "dialect.h"
-#include "parse.h"
 #include "settings.h"
 #include "utf8.h"
 
@@ -68,9 +67,7 @@ parse_own(void)
 	return own;
 }
 
-/*
- * The instant at which an ID's time unit begins.
- */
+/* The instant at which an ID's time unit begins. */
 static TimestampTz
 id_timestamp(const Meaning *meaning, int64 id)
 {
@@ -86,9 +83,7 @@ id_timestamp(const Meaning *meaning, int64 id)
 	return ts;
 }
 
-/*
- * A field of an ID as an SQL integer.
- */
+/* A field of an ID as an SQL integer. */
 static Datum
 id_field(const Meaning *meaning, int64 id, LayoutField field)
 {
@@ -151,9 +146,7 @@ get_cache(FunctionCallInfo fcinfo)
 	return cache;
 }
 
-/*
- * Is what the cache has of this text?
- */
+/* Is what the cache has of this text? */
 static bool
 is_cached(const Cache *cache, const text *arg)
 {
@@ -181,9 +174,7 @@ error_unknown_dialect(const char *name)
 			 errhint("The dialects are: %s.", names.data)));
 }
 
-/*
- * Put what IDs mean by a text into the cache, or raise an ERROR.
- */
+/* Put what IDs mean by a text into the cache, or raise an ERROR. */
 static void
 fill_cache(FunctionCallInfo fcinfo, Cache *cache, const char *text)
 {
@@ -237,9 +228,7 @@ getarg_meaning(FunctionCallInfo fcinfo)
 	return meaning;
 }
 
-/*
- * snowflake_timestamp(id), (id, layout, epoch)
- */
+/* snowflake_timestamp(id), (id, layout, epoch) */
 Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
 {
@@ -352,9 +341,7 @@ snowflake_encode(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(str, codec_encode(codec, id, str)));
 }
 
-/*
- * Say what is wrong with a text.
- */
+/* Say what is wrong with a text. */
 static int
 errdetail_decode(const Codec *codec, CodecResult result,
 				 const char *str, int len, int offset)
@@ -426,17 +413,6 @@ snowflake_decode(PG_FUNCTION_ARGS)
 
 PG_FUNCTION_INFO_V1(snowflake_layout_info);
 
-/* How many numbers a field has, as a numeric: 2^63 is not a bigint. */
-static Datum
-field_capacity(LayoutField field)
-{
-	char	   *str = psprintf(UINT64_FORMAT, (uint64) snowflake_layout.max[field] + 1);
-
-	return DirectFunctionCall3(numeric_in, CStringGetDatum(str),
-							   ObjectIdGetDatum(InvalidOid),
-							   Int32GetDatum(-1));
-}
-
 /* snowflake_layout() */
 Datum
 snowflake_layout_info(PG_FUNCTION_ARGS)
@@ -454,8 +430,10 @@ snowflake_layout_info(PG_FUNCTION_ARGS)
 	for (LayoutField field = 0; field < LAYOUT_FIELDS; field++)
 		values[i++] = Int32GetDatum(layout->bits[field]);
 	values[i++] = IntervalPGetDatum(&unit);
+	/* how many numbers each has: 2^63 is not a bigint */
 	for (LayoutField field = 0; field < LAYOUT_FIELDS; field++)
-		values[i++] = field_capacity(field);
+		values[i++] = DirectFunctionCall1(numeric_inc,
+										  NumericGetDatum(int64_to_numeric((int64) layout->max[field])));
 	values[i++] = TimestampTzGetDatum(snowflake_epoch);
 	values[i++] = TimestampTzGetDatum(clock_unit_or_end(layout->max[FIELD_TIME]));
 	values[i++] = Int64GetDatum(layout_max_id(layout));

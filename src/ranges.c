@@ -38,7 +38,6 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "nodes/supportnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -53,9 +52,9 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
+#include "args.h"
 #include "clock.h"
 #include "compat.h"
-#include "ranges.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(id_range_for_instant);
@@ -121,12 +120,6 @@ unit_from(TimestampTz ts)
 	return layout_unit_ceil(&snowflake_layout, clock_since_epoch(ts));
 }
 
-static int64
-unit_after(TimestampTz ts)
-{
-	return layout_unit_floor(&snowflake_layout, clock_since_epoch(ts)) + 1;
-}
-
 static IdRange
 ids_between(TimestampTz from, TimestampTz to)
 {
@@ -149,7 +142,8 @@ unit_at(RangeBound bound)
 	if (bound.infinite)
 		return bound.lower ? PG_INT64_MIN : PG_INT64_MAX;
 	ts = DatumGetTimestampTz(bound.val);
-	return bound.inclusive == bound.lower ? unit_from(ts) : unit_after(ts);
+	return bound.inclusive == bound.lower ? unit_from(ts) :
+		layout_unit_floor(&snowflake_layout, clock_since_epoch(ts)) + 1;
 }
 
 static IdRange
@@ -169,18 +163,28 @@ ids_of_period(TypeCacheEntry *typcache, const RangeType *period)
 static Datum
 make_id_range(IdRange ids)
 {
-	RangeBound	lower = {0};
-	RangeBound	upper = {0};
-
-	lower.lower = true;
-	lower.inclusive = true;
-	lower.val = Int64GetDatum((int64) ids.first);
-	upper.infinite = ids_unbounded(ids);
-	upper.val = Int64GetDatum((int64) ids.end);
+	RangeBound	lower = {.val = Int64GetDatum((int64) ids.first), .inclusive = true, .lower = true};
+	RangeBound	upper = {.val = Int64GetDatum((int64) ids.end), .infinite = ids_unbounded(ids)};
 
 	return RangeTypePGetDatum(make_range(lookup_type_cache(INT8RANGEOID,
 														   TYPECACHE_RANGE_INFO),
 										 &lower, &upper, ids_empty(ids), NULL));
+}
+
+/* the IDs of an argument that is a period */
+static IdRange
+getarg_period(FunctionCallInfo fcinfo, int argno)
+{
+	RangeType  *period = PG_GETARG_RANGE_P(argno);
+
+	return ids_of_period(range_get_typcache(fcinfo, RangeTypeGetOid(period)), period);
+}
+
+/* and of two that are its bounds */
+static IdRange
+getarg_bounds(FunctionCallInfo fcinfo, int argno)
+{
+	return ids_between(PG_GETARG_TIMESTAMPTZ(argno), PG_GETARG_TIMESTAMPTZ(argno + 1));
 }
 
 static IdRange
@@ -202,8 +206,7 @@ id_range_for_instant(PG_FUNCTION_ARGS)
 Datum
 id_range_for_bounds(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_DATUM(make_id_range(ids_between(PG_GETARG_TIMESTAMPTZ(0),
-											  PG_GETARG_TIMESTAMPTZ(1))));
+	PG_RETURN_DATUM(make_id_range(getarg_bounds(fcinfo, 0)));
 }
 
 /* the midnight with which a day begins in the session's time zone */
@@ -289,22 +292,6 @@ id_range_for_text(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(make_id_range(text_end_of_day(str, &to) ?
 								  ids_between(from, to) :
 								  ids_of_instant(from)));
-}
-
-/* the IDs of an argument that is a period */
-static IdRange
-getarg_period(FunctionCallInfo fcinfo, int argno)
-{
-	RangeType  *period = PG_GETARG_RANGE_P(argno);
-
-	return ids_of_period(range_get_typcache(fcinfo, RangeTypeGetOid(period)), period);
-}
-
-/* and of two that are its bounds */
-static IdRange
-getarg_bounds(FunctionCallInfo fcinfo, int argno)
-{
-	return ids_between(PG_GETARG_TIMESTAMPTZ(argno), PG_GETARG_TIMESTAMPTZ(argno + 1));
 }
 
 static bool
@@ -435,7 +422,6 @@ in_known_ids(Expr *id, IdRange ids)
 
 		is_null->arg = copyObject(id);
 		is_null->nulltesttype = IS_NULL;
-		is_null->argisrow = false;
 		is_null->location = -1;
 		return make_andclause(list_make2(is_null, makeBoolConst(false, true)));
 	}
@@ -455,35 +441,21 @@ may_execute(Oid funcid)
 						   ACL_EXECUTE) == ACLCHECK_OK;
 }
 
-/*
- * Call one of the functions beside snowflake_in(), in whatever schema the
- * extension is, with the same kind of period.  NULL where the caller may not,
- * or where one of the two was moved alone.
- */
-static Expr *
-call_with_period(Oid beside, const char *name, List *period)
+Expr *
+call_beside(Oid funcid, const char *name, oidvector *argtypes, List *args)
 {
-	Oid		   *argtypes;
-	int			nargs;
-	oidvector  *periodtypes;
-	Oid			funcid;
+	Oid			other = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+										CStringGetDatum(name),
+										PointerGetDatum(argtypes),
+										ObjectIdGetDatum(get_func_namespace(funcid)));
 
-	get_func_signature(beside, &argtypes, &nargs);
-	periodtypes = buildoidvector(argtypes + 1, nargs - 1);
-	funcid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-							 CStringGetDatum(name),
-							 PointerGetDatum(periodtypes),
-							 ObjectIdGetDatum(get_func_namespace(beside)));
-	if (!OidIsValid(funcid) || !may_execute(funcid))
+	if (!OidIsValid(other) || !may_execute(other))
 		return NULL;
-	return (Expr *) makeFuncExpr(funcid, INT8OID, copyObject(period),
-								 InvalidOid, InvalidOid,
+	return (Expr *) makeFuncExpr(other, INT8OID, args, InvalidOid, InvalidOid,
 								 COERCE_EXPLICIT_CALL);
 }
 
-/*
- * Are rows equal that the order does not tell apart?
- */
+/* Are rows equal that the order does not tell apart? */
 static bool
 is_sorted_by_all(List *targets, List *order)
 {
@@ -500,9 +472,7 @@ is_sorted_by_all(List *targets, List *order)
 	return true;
 }
 
-/*
- * Does an aggregate depend on the order of its rows, for all that is known?
- */
+/* Does an aggregate depend on the order of its rows, for all that is known? */
 static bool
 depends_on_order(const Aggref *aggref)
 {
@@ -602,6 +572,9 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 	Expr	   *id = linitial(call->args);
 	List	   *period = list_copy_tail(call->args, 1);
 	bool		known = snowflake_settings_fixed;
+	Oid		   *argtypes;
+	int			nargs;
+	oidvector  *periodtypes;
 	Expr	   *first;
 	Expr	   *last;
 	ListCell   *lc;
@@ -626,8 +599,10 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 		if (!may_be_doubled(root, lfirst(lc)))
 			return NULL;
 	}
-	first = call_with_period(call->funcid, "snowflake_first_id", period);
-	last = call_with_period(call->funcid, "snowflake_last_id", period);
+	get_func_signature(call->funcid, &argtypes, &nargs);
+	periodtypes = buildoidvector(argtypes + 1, nargs - 1);
+	first = call_beside(call->funcid, "snowflake_first_id", periodtypes, copyObject(period));
+	last = call_beside(call->funcid, "snowflake_last_id", periodtypes, copyObject(period));
 	if (first == NULL || last == NULL)
 		return NULL;
 	return make_andclause(list_make2(compare_id(id, BTGreaterEqualStrategyNumber, first),
@@ -638,17 +613,10 @@ simplify_in(PlannerInfo *root, FuncExpr *call)
 Datum
 snowflake_in_support(PG_FUNCTION_ARGS)
 {
-	Node	   *request = (Node *) PG_GETARG_POINTER(0);
-	Expr	   *result = NULL;
+	SupportRequestSimplify *req = getarg_simplify(fcinfo);
 
-	if (IsA(request, SupportRequestSimplify))
-	{
-		SupportRequestSimplify *req = (SupportRequestSimplify *) request;
-
-		if (req->root != NULL)
-			result = simplify_in(req->root, req->fcall);
-	}
-	PG_RETURN_POINTER(result);
+	PG_RETURN_POINTER(req != NULL && req->root != NULL ?
+					  simplify_in(req->root, req->fcall) : NULL);
 }
 
 /*
@@ -658,25 +626,17 @@ snowflake_in_support(PG_FUNCTION_ARGS)
 Datum
 snowflake_settings_support(PG_FUNCTION_ARGS)
 {
-	Node	   *request = (Node *) PG_GETARG_POINTER(0);
-	Expr	   *result = NULL;
+	SupportRequestSimplify *req = getarg_simplify(fcinfo);
+	ListCell   *lc;
 
-	if (IsA(request, SupportRequestSimplify))
+	if (req == NULL || req->root == NULL || !snowflake_settings_fixed)
+		PG_RETURN_POINTER(NULL);
+	foreach(lc, req->fcall->args)
 	{
-		SupportRequestSimplify *req = (SupportRequestSimplify *) request;
-		FuncExpr   *call = req->fcall;
-		bool		known = req->root != NULL && snowflake_settings_fixed;
-		ListCell   *lc;
-
-		foreach(lc, call->args)
-		{
-			if (!IsA(lfirst(lc), Const))
-				known = false;
-		}
-		if (known)
-			result = evaluate_expr((Expr *) copyObject(call),
-								   call->funcresulttype, -1,
-								   call->funccollid);
+		if (!IsA(lfirst(lc), Const))
+			PG_RETURN_POINTER(NULL);
 	}
-	PG_RETURN_POINTER(result);
+	PG_RETURN_POINTER(evaluate_expr((Expr *) copyObject(req->fcall),
+									req->fcall->funcresulttype, -1,
+									req->fcall->funccollid));
 }

@@ -15,12 +15,11 @@
  * another server, so here it does not start at all: see settings_define().
  * Nor is the library loaded into a session to read IDs in an unintended way.
  *
- * At a reload the server checks a value and goes on with the one it has.  It
- * checks a node number by the layout in use, not by that of the next start.
- * So a wrong value would be found out only when the server does not start
- * again, and with a configuration that many servers share, all of them may
- * stand still then.  So after each reload the files are read once more, to
- * warn of that.  What is on the server's command line is not looked at.
+ * At a reload the server checks a value, a node number by the layout in use and
+ * not by that of the next start, and goes on with the value that it has.  So a
+ * wrong one would be found out when the server does not start again, perhaps all
+ * servers that share a configuration.  So after each reload the files are read
+ * once more, to warn of that.  The server's command line is not looked at.
  *
  *-------------------------------------------------------------------------
  */
@@ -87,11 +86,6 @@ static const struct config_enum_entry clock_skew_action_options[] = {
 	{NULL, 0, false}
 };
 
-#define LAYOUT_HINT \
-	"A layout lists its fields from the highest bit to the lowest, as in \"time:41 node:5 worker:5 sequence:12\", or is the name of a dialect, as in \"twitter\"."
-#define EPOCH_HINT \
-	"Write the instant of time 0 with its zone, as in \"2020-01-01 00:00:00+00\"."
-
 static const char *const setting_names[] = {
 	"snowflake.layout",
 	"snowflake.epoch",
@@ -119,14 +113,9 @@ check_layout(char **newval, void **extra, GucSource source)
 	if (!dialect_or_layout_parse(*newval, &layout, &error))
 	{
 		GUC_check_errdetail("%s", error.message);
-		GUC_check_errhint(LAYOUT_HINT);
+		GUC_check_errhint("A layout lists its fields from the highest bit to the lowest, as in \"time:41 node:5 worker:5 sequence:12\", or is the name of a dialect, as in \"twitter\".");
 		return false;
 	}
-
-	*extra = guc_malloc(LOG, sizeof(Layout));
-	if (*extra == NULL)
-		return false;
-	memcpy(*extra, &layout, sizeof(Layout));
 	return true;
 }
 
@@ -134,8 +123,10 @@ static void
 assign_layout(const char *newval, void *extra)
 {
 	const Dialect *dialect = dialect_find(newval);
+	LayoutError error;
 
-	memcpy(&snowflake_layout, extra, sizeof(Layout));
+	/* it is one, as was checked */
+	(void) dialect_or_layout_parse(newval, &snowflake_layout, &error);
 	snowflake_layout_text = dialect ? dialect->layout : newval;
 }
 
@@ -212,7 +203,7 @@ check_epoch(char **newval, void **extra, GucSource source)
 	if (reason != NULL)
 	{
 		GUC_check_errdetail("%s", reason);
-		GUC_check_errhint(EPOCH_HINT);
+		GUC_check_errhint("Write the instant of time 0 with its zone, as in \"2020-01-01 00:00:00+00\".");
 		return false;
 	}
 
@@ -230,9 +221,7 @@ assign_epoch(const char *newval, void *extra)
 }
 
 /*
- * The epoch where none is set: that of the dialect that snowflake.layout
- * names.
- *
+ * The epoch where none is set: that of the dialect that snowflake.layout names.
  * It stays as it is while the library is loaded.  So where that is not
  * preloaded, and the layout becomes another dialect by a reload, a session
  * that has the library reads with the former epoch until it ends; an epoch
@@ -351,9 +340,7 @@ reason_without_secrets(const char *error, const char *value)
 	return reason;
 }
 
-/*
- * A connection string, without a secret in it.
- */
+/* A connection string, without a secret in it. */
 static bool
 check_registry(char **newval, void **extra, GucSource source)
 {
@@ -394,9 +381,7 @@ check_registry(char **newval, void **extra, GucSource source)
 	return secret == NULL;
 }
 
-/*
- * What an ID means.  The layout comes first, others depend on it.
- */
+/* What an ID means.  The layout comes first, others depend on it. */
 static void
 define_ids(GucContext fixed)
 {
@@ -418,9 +403,7 @@ define_ids(GucContext fixed)
 							fixed, 0, check_node_id, NULL, NULL);
 }
 
-/*
- * How IDs are drawn: by which clock, how far ahead of it, beginning where.
- */
+/* How IDs are drawn: by which clock, how far ahead of it, beginning where. */
 static void
 define_drawing(GucContext fixed)
 {
@@ -454,9 +437,7 @@ define_drawing(GucContext fixed)
 							PGC_SIGHUP, 0, check_sequence_start_max, NULL, NULL);
 }
 
-/*
- * The durable mark, and what is kept beside it.
- */
+/* The durable mark, and what is kept beside it. */
 static void
 define_mark(GucContext fixed)
 {
@@ -493,9 +474,7 @@ define_mark(GucContext fixed)
 							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 }
 
-/*
- * The registry, the lease of a node number, and segments of numbers.
- */
+/* The registry, the lease of a node number, and segments of numbers. */
 static void
 define_registry(GucContext fixed)
 {
@@ -546,53 +525,29 @@ check_other_copy(void)
 }
 
 /*
- * What the configuration has before the setting is defined: a string, which
- * may be empty when it was taken out of the configuration since the server's
- * start.
- */
-static const char *
-undefined_value(const char *name)
-{
-	const char *value = GetConfigOption(name, true, false);
-
-	return value != NULL && *value != '\0' ? value : NULL;
-}
-
-static void
-report_unreadable(const char *name, const char *value, const char *reason, const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid value for parameter \"%s\": \"%s\"", name, value),
-			 errdetail("%s", reason),
-			 errhint("%s", hint)));
-}
-
-/*
  * In a session that loads the library by itself: raise an ERROR when it could
  * not read IDs as configured.  The other settings are of no use there, and the
  * server warns of them.
  *
  * Before anything is defined, since definitions stay, and a second attempt in
- * the same session would fail because of them.
+ * the same session would fail because of them.  A value is a string then, which
+ * may be empty when it was taken out of the configuration since the server's
+ * start.
  */
 static void
-check_readable(void)
+require_readable(const char *name, GucStringCheckHook check)
 {
-	const char *layout_value = undefined_value("snowflake.layout");
-	const char *epoch_value = undefined_value("snowflake.epoch");
-	const char *reason = NULL;
-	Layout		layout;
-	LayoutError error;
-	TimestampTz epoch;
+	char	   *value = (char *) GetConfigOption(name, true, false);
+	void	   *extra = NULL;	/* a few bytes, once a session */
 
-	if (layout_value != NULL &&
-		!dialect_or_layout_parse(layout_value, &layout, &error))
-		report_unreadable("snowflake.layout", layout_value, error.message, LAYOUT_HINT);
-	if (epoch_value != NULL)
-		reason = read_epoch(epoch_value, &epoch);
-	if (reason != NULL)
-		report_unreadable("snowflake.epoch", epoch_value, reason, EPOCH_HINT);
+	GUC_check_errdetail_string = GUC_check_errhint_string = NULL;
+	if (value == NULL || *value == '\0' || check(&value, &extra, PGC_S_FILE))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for parameter \"%s\": \"%s\"", name, value),
+			 errdetail("%s", GUC_check_errdetail_string),
+			 errhint("%s", GUC_check_errhint_string)));
 }
 
 /*
@@ -609,7 +564,10 @@ settings_define(void)
 	snowflake_settings_fixed = process_shared_preload_libraries_in_progress;
 	fixed = snowflake_settings_fixed ? PGC_POSTMASTER : PGC_SIGHUP;
 	if (!snowflake_settings_fixed)
-		check_readable();
+	{
+		require_readable("snowflake.layout", check_layout);
+		require_readable("snowflake.epoch", check_epoch);
+	}
 
 	/* Before they are defined, the configured values are just strings. */
 	for (int i = 0; snowflake_settings_fixed && i < (int) lengthof(setting_names); i++)
@@ -744,20 +702,17 @@ settings_file_errors(void)
 	{
 		const char *name = line->name != NULL ? find_setting(line->name) : NULL;
 		ErrorData  *error;
-		WrongSetting *wrong;
 
 		if (name == NULL || is_overridden(line))
 			continue;
 		error = try_setting(name, line->value, &layout);
 		if (error == NULL)
 			continue;
-		wrong = palloc(sizeof(WrongSetting));
-		wrong->what = psprintf("%s, in file \"%s\", line %d",
-							   error->message, line->filename, line->sourceline);
-		wrong->detail = error->detail;
-		wrong->hint = psprintf("Correct \"%s\" before the next restart. If a program such as Patroni writes the file, change the configuration of that program.%s%s",
+		error->message = psprintf("%s, in file \"%s\", line %d",
+								  error->message, line->filename, line->sourceline);
+		error->hint = psprintf("Correct \"%s\" before the next restart. If a program such as Patroni writes the file, change the configuration of that program.%s%s",
 							   name, error->hint ? " " : "", error->hint ? error->hint : "");
-		errors = lappend(errors, wrong);
+		errors = lappend(errors, error);
 	}
 	return errors;
 }
@@ -769,11 +724,11 @@ settings_file_log(void)
 
 	foreach(cell, settings_file_errors())
 	{
-		const WrongSetting *wrong = lfirst(cell);
+		const ErrorData *wrong = lfirst(cell);
 
 		ereport(WARNING,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("the server will not start again: %s", wrong->what),
+				 errmsg("the server will not start again: %s", wrong->message),
 				 wrong->detail != NULL ? errdetail("%s", wrong->detail) : 0,
 				 errhint("%s", wrong->hint)));
 	}

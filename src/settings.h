@@ -84,16 +84,9 @@ extern void settings_define(void);
 /* What to do where the server has no number: a HINT. */
 extern char *settings_node_id_hint(void);
 
-/* Why the server would not start with what the files have now. */
-typedef struct WrongSetting
-{
-	char	   *what;			/* with the file and line */
-	char	   *detail;			/* or NULL */
-	char	   *hint;
-} WrongSetting;
-
 /*
- * Returns a list of these, in the current memory context.  Only of a server
+ * Why the server would not start with what the files have now: ErrorData, with
+ * file and line in the message, a hint, and perhaps a detail.  Only of a server
  * that has the library preloaded.
  */
 extern struct List *settings_file_errors(void);
@@ -125,9 +118,7 @@ settings_backfill_worker(void)
 	return snowflake_layout.max[FIELD_WORKER];
 }
 
-/*
- * Worker numbers in use, from 0, one slot each: all but that one.
- */
+/* Worker numbers in use, from 0, one slot each: all but that one. */
 static inline int
 settings_slots(void)
 {
