@@ -22,7 +22,6 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
-#include "backfill.h"
 #include "clock.h"
 #include "generator.h"
 #include "generator_funcs.h"
@@ -76,7 +75,6 @@ startup_hook(void)
 		lease_init_shmem();
 		generator_init_shmem();
 		open_draws_init_shmem();
-		backfill_init_shmem();
 		segment_init_shmem();
 		clock_init_shmem();
 	}
