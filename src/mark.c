@@ -22,24 +22,21 @@
  *
  * A crash before the commit leaves the old mark or the new one, but no ID was
  * issued that needs the new one.  A crash after it loses up to reserve_window
- * of time that was reserved and not used.  The mark is raised only when a
- * session asks for it: an idle server writes nothing.
+ * of time that was not used.  An idle server writes nothing.
  *
  * The WAL record of the mark precedes those of all rows with IDs below it.
  * Hence whatever brings the rows to another place by way of the WAL (a
  * standby, point-in-time recovery) brings the mark as well.
  *
- * At a clean shutdown the mark is lowered to what was issued, so that IDs flow
- * at once after the start.  A backend may still be about to draw then, so the
- * words are closed first.
+ * At a clean shutdown the words are closed, as a backend may still be about to
+ * draw.  Then the mark is lowered to what was issued, so that IDs flow at once
+ * after the start.
  *
  * The mark is the instant at which the limit begins, in microseconds since
  * 1970-01-01 UTC, so that it means the same with any layout and epoch.  These
  * are recorded beside it, see record.c.
  *
- * This file is the sessions' part.
- *
- * Locking: see shmem.h.
+ * This file is the sessions' part.  Locking: see shmem.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,7 +44,6 @@
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
-#include "utils/timestamp.h"
 
 #include "clock.h"
 #include "mark.h"
@@ -56,24 +52,15 @@
 
 #define MARK_FAILURE "the durable mark could not be changed"
 
-/*
- * Between times and marks
- */
-
-/*
- * The two are the same when the mark was written with this layout and epoch.
- */
+/* The two are the same when the mark was written with this layout and epoch. */
 uint64
 mark_to_unit(int64 mark_us, bool ceil)
 {
 	int64		us = clock_since_epoch(mark_us - UNIX_EPOCH_US);
-	int64		unit;
-
-	unit = ceil ? layout_unit_ceil(&snowflake_layout, us) :
+	int64		unit = ceil ? layout_unit_ceil(&snowflake_layout, us) :
 		layout_unit_floor(&snowflake_layout, us);
-	if (unit < 0)
-		return 0;
-	return Min((uint64) unit, MAX_TIME + 1);
+
+	return Min((uint64) Max(unit, 0), MAX_TIME + 1);
 }
 
 void
@@ -93,10 +80,6 @@ mark_init_shmem(void)
 	pg_atomic_init_u32(&mark->to_record, 0);
 	pg_atomic_init_u32(&mark->confirmed_before, 0);
 }
-
-/*
- * Asking and waiting
- */
 
 void
 mark_ask(uint64 unit)
@@ -140,10 +123,7 @@ typedef struct Advance
 	uint64		floor_unit;
 } Advance;
 
-/*
- * Where the session fails, or is cancelled, its request must not be carried
- * out later.
- */
+/* The request of a session that fails must not be carried out later. */
 static void
 take_back_advance(int code, Datum advance)
 {
@@ -180,9 +160,6 @@ take_back_accept(int code, Datum arg)
 	pg_atomic_write_u32(&shared->mark.accept, 0);
 }
 
-/*
- * Returns false when there was nothing to accept.
- */
 bool
 mark_accept(void)
 {
@@ -231,9 +208,7 @@ mark_require_layout(void)
 	ConditionVariableCancelSleep();
 }
 
-/*
- * The words are read first: a closed one is of no meaning.
- */
+/* The words are read first: a closed one is of no meaning. */
 bool
 mark_last_unit(uint64 *unit)
 {
