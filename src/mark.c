@@ -50,8 +50,6 @@
 #include "settings.h"
 #include "worker.h"
 
-#define MARK_FAILURE "the durable mark could not be changed"
-
 /* The two are the same when the mark was written with this layout and epoch. */
 uint64
 mark_to_unit(int64 mark_us, bool ceil)
@@ -76,7 +74,7 @@ mark_init_shmem(void)
 	pg_atomic_init_u64(&mark->wanted_unit, 0);
 	for (int i = 0; i < MARK_FLOORS; i++)
 		pg_atomic_init_u64(&mark->advance_to_unit[i], 0);
-	pg_atomic_init_u32(&mark->accept, 0);
+	pg_atomic_init_u64(&mark->accept, 0);
 	pg_atomic_init_u32(&mark->to_record, 0);
 	pg_atomic_init_u32(&mark->confirmed_before, 0);
 }
@@ -117,70 +115,57 @@ mark_wait(uint64 unit, Wait *wait)
 	ConditionVariableCancelSleep();
 }
 
-typedef struct Advance
+typedef struct Request
 {
-	pg_atomic_uint64 *request;
-	uint64		floor_unit;
-} Advance;
+	pg_atomic_uint64 *asked;
+	uint64		value;
+} Request;
 
 /* The request of a session that fails must not be carried out later. */
 static void
-take_back_advance(int code, Datum advance)
+take_back(int code, Datum arg)
 {
-	Advance    *mine = (Advance *) DatumGetPointer(advance);
-	uint64		floor_unit = mine->floor_unit;
+	Request    *request = (Request *) DatumGetPointer(arg);
+	uint64		value = request->value;
 
-	(void) pg_atomic_compare_exchange_u64(mine->request, &floor_unit, 0);
+	(void) pg_atomic_compare_exchange_u64(request->asked, &value, 0);
+}
+
+/* Wait until "done" is as high as the value that is asked for. */
+static void
+request(pg_atomic_uint64 *asked, pg_atomic_uint64 *done, uint64 value)
+{
+	Request		mine = {asked, value};
+	Wait		wait = {0};
+
+	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
+	PG_ENSURE_ERROR_CLEANUP(take_back, PointerGetDatum(&mine));
+	{
+		/* ask each time: another session that gives up takes the request back */
+		while (pg_atomic_read_u64(done) < value)
+		{
+			shmem_raise(asked, value);
+			worker_await(&shared->mark_writer, &wait,
+						 "the durable mark could not be changed");
+		}
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(take_back, PointerGetDatum(&mine));
+	take_back(0, PointerGetDatum(&mine));
+	ConditionVariableCancelSleep();
 }
 
 void
 mark_advance(uint64 floor_unit, MarkFloor kind)
 {
-	Mark	   *state = &shared->mark;
-	Advance		mine = {&state->advance_to_unit[kind], floor_unit};
-	Wait		wait = {0};
-
-	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	PG_ENSURE_ERROR_CLEANUP(take_back_advance, PointerGetDatum(&mine));
-	{
-		while (pg_atomic_read_u64(&state->advanced_unit) < floor_unit)
-		{
-			shmem_raise(mine.request, floor_unit);
-			worker_await(&shared->mark_writer, &wait, MARK_FAILURE);
-		}
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, PointerGetDatum(&mine));
-	take_back_advance(0, PointerGetDatum(&mine));
-	ConditionVariableCancelSleep();
-}
-
-static void
-take_back_accept(int code, Datum arg)
-{
-	pg_atomic_write_u32(&shared->mark.accept, 0);
+	request(&shared->mark.advance_to_unit[kind], &shared->mark.advanced_unit, floor_unit);
 }
 
 bool
 mark_accept(void)
 {
-	Mark	   *state = &shared->mark;
-	Wait		wait = {0};
-
-	if (pg_atomic_read_u64(&state->limit_unit) != 0)
+	if (pg_atomic_read_u64(&shared->mark.limit_unit) != 0)
 		return false;
-
-	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	PG_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
-	{
-		while (pg_atomic_read_u64(&state->limit_unit) == 0)
-		{
-			pg_atomic_write_u32(&state->accept, 1);
-			worker_await(&shared->mark_writer, &wait, MARK_FAILURE);
-		}
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
-	take_back_accept(0, (Datum) 0);
-	ConditionVariableCancelSleep();
+	request(&shared->mark.accept, &shared->mark.limit_unit, 1);
 	return true;
 }
 

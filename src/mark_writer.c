@@ -290,7 +290,7 @@ serve(void *is_asked)
 		asked_unit[i] = pg_atomic_exchange_u64(&state->advance_to_unit[i], 0);
 		floor_unit = Max(floor_unit, asked_unit[i]);
 	}
-	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
+	accept = pg_atomic_exchange_u64(&state->accept, 0) != 0;
 
 	/*
 	 * Sessions do not wait while the mark writer refuses.  Something is asked

@@ -202,12 +202,12 @@ typedef struct Mark
 
 	/*
 	 * What is asked of the mark writer: a time to draw at; a floor, as
-	 * MarkFloor has it; to accept the configured layout.  Raised by anyone,
+	 * MarkFloor has it; 1 to accept the configured layout.  Raised by anyone,
 	 * set back to 0 by the mark writer when it begins to do it.
 	 */
 	pg_atomic_uint64 wanted_unit;
 	pg_atomic_uint64 advance_to_unit[MARK_FLOORS];
-	pg_atomic_uint32 accept;
+	pg_atomic_uint64 accept;
 
 	/*
 	 * The database in which the mark was found, else 0.  The workers connect
