@@ -21,8 +21,8 @@
  *		every number issued in a stretch < its end <= its durable number.
  *
  * A crash or a restart loses the counters, and with them the numbers between,
- * once for each stretch that is used again.  The same happens when the tables
- * in shared memory are full: they are cleared.
+ * once for each stretch that is used again.  So does clearing the tables in
+ * shared memory when they are full.
  *
  * As with the durable mark, the WAL record of the number precedes those of the
  * rows with these IDs.
@@ -90,16 +90,6 @@ typedef struct Tables
 
 static Tables *tables = NULL;
 
-void
-backfill_init_shmem(void)
-{
-	shared->backfill.tables = DSM_HANDLE_INVALID;
-}
-
-/*
- * The tables
- */
-
 /*
  * Spreads consecutive numbers evenly over 2^bits places: Fibonacci hashing.
  * IDs depend on it, so it is never to be changed.
@@ -145,9 +135,7 @@ clear_tables(void)
 	memset(tables, 0, sizeof(Tables));
 }
 
-/*
- * Map the tables, and make them when nobody has.
- */
+/* Map the tables, and make them when nobody has. */
 static void
 attach(void)
 {
@@ -197,10 +185,6 @@ attach(void)
 }
 
 /*
- * Drawing
- */
-
-/*
  * Ask the services for more numbers of a stretch.  When there are too many
  * that ask, try again later: they are served all at once.
  */
@@ -225,9 +209,7 @@ request(uint64 stretch, uint64 count)
 	}
 }
 
-/*
- * All numbers of a unit are gone.
- */
+/* All numbers of a unit are gone. */
 static void
 report_exhausted(uint64 unit)
 {
@@ -349,10 +331,7 @@ is_advanced(uint64 number)
 	return done;
 }
 
-/*
- * Where the session fails, or is cancelled, its request must not be carried
- * out later.
- */
+/* The request of a session that fails must not be carried out later. */
 static void
 take_back_advance(int code, Datum number)
 {
@@ -392,9 +371,7 @@ backfill_advance(uint64 number)
 #define ANY_STRETCH (-1)
 #define UP_TO_STRETCH(stretch) (-2 - (stretch))
 
-/*
- * What a stretch has used, durably.
- */
+/* What a stretch has used, durably. */
 static uint64
 read_used(int64 stretch)
 {
@@ -493,10 +470,7 @@ backfill_accept(uint64 end, bool same_ids)
 		write_used(UP_TO_STRETCH(last), SEQUENCE_MASK + 1);
 }
 
-/*
- * Let a stretch have the numbers from base to before end, which must be
- * durable.
- */
+/* Let a stretch have the numbers from base to before end: they are durable. */
 static void
 publish(uint64 number, uint64 base, uint64 end)
 {

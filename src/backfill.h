@@ -28,8 +28,8 @@ extern void backfill_advance(uint64 number);
  * For who accepts another layout or epoch, in a transaction of the home database.
  * The time unit after all that have backfilled IDs, PG_UINT64_MAX where that is
  * not known.  And keep in mind that units of this layout before "end" may have
- * IDs of a former one.  Where these are not in the same units with the former
- * one, backfill no such unit any more.
+ * IDs of a former one: where these are not in the same units, backfill no such
+ * unit any more.
  */
 extern uint64 backfill_end(void);
 extern void backfill_accept(uint64 end, bool same_ids);
@@ -42,9 +42,6 @@ extern void backfill_accept(uint64 end, bool same_ids);
 extern int64 backfill_due(void);
 extern void backfill_serve(void);
 extern void backfill_abandon(void);
-
-/* The first values in shared memory. */
-extern void backfill_init_shmem(void);
 
 #pragma GCC visibility pop
 

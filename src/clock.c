@@ -18,13 +18,12 @@
  *
  * That no ID comes twice does not depend on any of them.
  *
- * Steps of the server's clock are seen by the steady clock.  Both go on at the
- * same rate, slewing included.  So the difference changes when the clock is
- * set, and only then.
+ * The server's clock and the steady one go on at the same rate, slewing
+ * included.  So the difference changes when the clock is set, and only then.
  *
  * A failure often hits all backends at once, again and again until somebody
  * mends the cause.  So that this does not fill the log, one backend says it,
- * once a minute.  Of two backends at the same moment one wins.
+ * once a minute.
  *
  * Locking: none, see shmem.h.
  *
@@ -35,11 +34,8 @@
 #include <time.h>
 
 #include "common/int.h"
-#include "utils/timestamp.h"
 
 #include "clock.h"
-#include "settings.h"
-#include "shmem.h"
 
 /* Goes on while the machine is suspended, where there is such a clock. */
 #ifdef CLOCK_BOOTTIME
@@ -59,8 +55,8 @@ clock_read_steady(void)
 }
 
 /*
- * From the steady clock to the server's timestamps.  Reads both at the same
- * moment, or nearly: the least of some times between is what it is wrong by.
+ * From the steady clock to the server's timestamps: wrong by the least of some
+ * times between two readings.
  */
 static int64
 measure_offset(void)
@@ -104,10 +100,7 @@ clock_init_shmem(void)
 													   Max(now - snowflake_epoch, 0)));
 }
 
-/*
- * Where the library was not preloaded nothing is drawn, and the wall clock is
- * as good.
- */
+/* Without shared memory nothing is drawn, and the wall clock is as good. */
 TimestampTz
 clock_read_monotonic(void)
 {
@@ -125,10 +118,6 @@ clock_read_logical(void)
 		(int64) pg_atomic_read_u64(&shared->latest_unit) * snowflake_layout.unit_us;
 }
 
-/*
- * Microseconds from the epoch to an instant; infinity, and what is as good as
- * that, gives the ends of int64.
- */
 int64
 clock_since_epoch(TimestampTz ts)
 {
@@ -143,10 +132,6 @@ clock_since_epoch(TimestampTz ts)
 	return us;
 }
 
-/*
- * The instant at which a time unit of a layout and epoch begins.  False when a
- * timestamp cannot hold it.
- */
 bool
 clock_unit_start(const Layout *layout, TimestampTz epoch, uint64 unit, TimestampTz *ts)
 {
@@ -157,15 +142,6 @@ clock_unit_start(const Layout *layout, TimestampTz epoch, uint64 unit, Timestamp
 		IS_VALID_TIMESTAMP(*ts);
 }
 
-/*
- * The same for this server's.
- */
-bool
-clock_timestamp_of_unit(uint64 unit, TimestampTz *ts)
-{
-	return clock_unit_start(&snowflake_layout, snowflake_epoch, unit, ts);
-}
-
 TimestampTz
 clock_unit_or_end(uint64 unit)
 {
@@ -173,10 +149,6 @@ clock_unit_or_end(uint64 unit)
 
 	return clock_timestamp_of_unit(unit, &ts) ? ts : DT_NOEND;
 }
-
-/*
- * The end of the layout's time
- */
 
 int64
 lifetime_left(uint64 unit)
@@ -212,10 +184,6 @@ lifetime_hint(void)
 	return pstrdup("If the clock is right, set a later \"snowflake.epoch\": IDs begin anew. If they go to tables with old IDs, also set a \"snowflake.node_id\" that no server has had. Then restart the server and call snowflake_accept_layout().");
 }
 
-/*
- * Log lines, at most one a minute of each kind
- */
-
 #define LOG_INTERVAL_US	(60 * USECS_PER_SEC)
 
 bool
@@ -244,10 +212,6 @@ log_left_out(uint64 left_out)
 	return psprintf(" Similar messages left out since the last one: " UINT64_FORMAT ".",
 					left_out);
 }
-
-/*
- * Steps of the server's clock
- */
 
 /* What is less is no step, but the time between reading two clocks. */
 #define MIN_STEP_US	1000

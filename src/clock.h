@@ -23,8 +23,7 @@ extern TimestampTz clock_read_logical(void);
 
 /*
  * The clock, which IDs may be ahead of by max_drift and no more: the system's,
- * or the monotonic one.  In microseconds since 2000-01-01 UTC, as the server
- * counts them.
+ * or the monotonic one.
  */
 static inline TimestampTz
 clock_read(void)
@@ -34,10 +33,7 @@ clock_read(void)
 	return clock_read_monotonic();
 }
 
-/*
- * The time that an ID is to have when it is drawn now: that of the clock, or
- * that of the logical one.
- */
+/* The time that an ID is to have when it is drawn now. */
 static inline TimestampTz
 clock_read_to_draw(void)
 {
@@ -74,12 +70,20 @@ clock_of_unix_ms(int64 ms)
 	return ms * 1000 - UNIX_EPOCH_US;
 }
 
+/*
+ * Microseconds from the epoch to an instant; infinity, and what is as good as
+ * that, gives the ends of int64.
+ */
 extern int64 clock_since_epoch(TimestampTz ts);
+
+/*
+ * The instant at which a time unit begins, of a layout and epoch or of this
+ * server's.  False, or DT_NOEND, where a timestamp cannot hold it.
+ */
 extern bool clock_unit_start(const Layout *layout, TimestampTz epoch,
 							 uint64 unit, TimestampTz *ts);
-extern bool clock_timestamp_of_unit(uint64 unit, TimestampTz *ts);
-
-/* The same, and DT_NOEND where a timestamp cannot hold it. */
+#define clock_timestamp_of_unit(unit, ts) \
+	clock_unit_start(&snowflake_layout, snowflake_epoch, unit, ts)
 extern TimestampTz clock_unit_or_end(uint64 unit);
 
 /* An instant, for a message. */

@@ -21,8 +21,7 @@
  *	2. from its own slot, for a while, when it loses many swaps to others there:
  *	   backends that do nothing but draw do not wait for each other;
  *	3. when the slot has no sequence number left, from the next higher slots in
- *	   the same time unit (it hops), so that one busy backend can use the rate
- *	   of the whole node;
+ *	   the same time unit (it hops): one backend can use the rate of the node;
  *	4. from the next time units (it borrows), up to max_drift ahead;
  *	5. then it waits for the clock, up to max_wait; then it errors.
  *
@@ -32,16 +31,13 @@
  * than max_drift below it.  It is raised before an ID is taken there, and
  * looked at after one is taken anywhere; an ID that was left behind meanwhile is
  * given up.  So no ID has a time more than max_drift below that of one that was
- * drawn before.
+ * drawn before.  With the logical clock (clock.c), all backends draw in that
+ * latest time unit, and the clock that 4. and 5. mean is the monotonic one.
  *
- * The clock is one of several (clock.c).  With the logical one, all backends
- * draw in that latest time unit, and the clock that 4. and 5. mean is the
- * monotonic one.
- *
- * IDs are issued only at times that are reserved in the durable mark
- * (mark.c).  That is looked at once a time unit, when the backend moves
- * there: what is reserved stays so.  The words begin at the floor, the mark
- * as it was when the server started, so that needs no test here.
+ * IDs are issued only at times that are reserved in the durable mark (mark.c).
+ * That is looked at when the backend moves to a time unit: what is reserved
+ * stays so.  The words begin at the floor, the mark as it was when the server
+ * started, so that needs no test here.
  *
  * The IDs that one backend draws strictly increase: it goes on at its last
  * time unit or later, and within a time unit at its last slot or higher, where
@@ -133,20 +129,17 @@ static GeneratorState my = {
  * Slots
  *
  * A backend is given a slot when it first draws an ID and keeps it until it
- * exits.  It is for when it is busy; the shared slot is given to nobody,
- * unless there is no other.  With more backends than slots, several have the
- * same:  nothing but speed depends on that, since every ID is taken by
- * compare-and-swap.
+ * exits; the shared slot only if there is no other.  With more backends than
+ * slots, several have the same: nothing but speed depends on that.
  */
 
 /*
  * The i-th slot to try.
  *
- * A busy backend goes on into the slots above its own (it hops), so first
- * come those with the most room before the next one given out: for 31 slots
- * the shared one, 16, 8, 24, 4, ...  That is i with its bits reversed.  There
- * are as many slots as worker numbers, a power of 2, or one less; that one
- * would be last.
+ * A busy backend hops into the slots above its own, so first come those with
+ * the most room before the next one given out: for 31 slots the shared one,
+ * 16, 8, 24, 4, ...  That is i with its bits reversed.  There are as many slots
+ * as worker numbers, a power of 2, or one less; that one would be last.
  */
 static int
 slot_by_preference(int i)
@@ -175,10 +168,7 @@ count_for_slot(BackendEntry *me)
 	pg_atomic_write_u64(&me->counted, drawn);
 }
 
-/*
- * Give the slot back, with what was drawn counted.  The slot's word stays, so
- * that the next owner starts above it.
- */
+/* Give the slot back.  Its word stays, so the next owner starts above it. */
 static void
 release_slot(int code, Datum arg)
 {
@@ -197,7 +187,7 @@ release_slot(int code, Datum arg)
 
 /*
  * Give this backend a slot: a free one, else one with the fewest backends.
- * Returns its number, which is the worker number.  Call once a backend.
+ * Returns its number, which is the worker number.
  */
 static int
 acquire_slot(void)
@@ -249,9 +239,7 @@ generator_init_shmem(void)
  * Drawing
  */
 
-/*
- * With no node field there is one node number, 0, and nothing to set.
- */
+/* With no node field there is one node number, 0, and nothing to set. */
 static void
 require_number(void)
 {
@@ -284,9 +272,7 @@ generator_require(void)
 	require_number();
 }
 
-/*
- * First call in this backend: get a slot.
- */
+/* First call in this backend: get a slot. */
 static void
 prepare(void)
 {
@@ -305,9 +291,7 @@ prepare(void)
 	my.lxid = &PROC_LXID(MyProc);
 }
 
-/*
- * The layout has no later time: never wrap around, never go negative.
- */
+/* The layout has no later time: never wrap around, never go negative. */
 static void
 report_end(TimestampTz now)
 {
@@ -321,9 +305,7 @@ report_end(TimestampTz now)
 			 errhint("%s", lifetime_hint())));
 }
 
-/*
- * The time unit of the clock.
- */
+/* The time unit of the clock. */
 static uint64
 unit_of(TimestampTz now)
 {
@@ -345,9 +327,7 @@ unit_of(TimestampTz now)
 	return (uint64) unit;
 }
 
-/*
- * The last time unit in which an ID may be drawn now, max_drift ahead.
- */
+/* The last time unit in which an ID may be drawn now, max_drift ahead. */
 static uint64
 latest_unit(TimestampTz now)
 {
@@ -405,9 +385,7 @@ count_drawn(uint64 count)
 	pg_atomic_write_u64(&entry->drawn, pg_atomic_read_u64(&entry->drawn) + count);
 }
 
-/*
- * Draw from this slot from now on, in the same time unit.
- */
+/* Draw from this slot from now on, in the same time unit. */
 static void
 move_to_slot(int slot)
 {
@@ -416,9 +394,7 @@ move_to_slot(int slot)
 	my.first_id = layout_pack(&snowflake_layout, my.time, my.node, slot, 0);
 }
 
-/*
- * Draw from this slot and time unit from now on.
- */
+/* Draw from this slot and time unit from now on. */
 static void
 move_to(int slot, uint64 time)
 {
@@ -430,9 +406,7 @@ move_to(int slot, uint64 time)
 	my.latest_unit = time + MAX_DRIFT_US / snowflake_layout.unit_us;
 }
 
-/*
- * The slot to begin a time unit with.
- */
+/* The slot to begin a time unit with. */
 static int
 first_slot(uint64 time)
 {
@@ -447,9 +421,7 @@ first_slot(uint64 time)
 	return my.start;
 }
 
-/*
- * Be in the own slot for a while.
- */
+/* Be in the own slot for a while. */
 static void
 leave_shared_slot(void)
 {
@@ -457,9 +429,7 @@ leave_shared_slot(void)
 	my.start = my.own;
 }
 
-/*
- * This backend has lost so many compare-and-swaps to others.
- */
+/* This backend has lost so many compare-and-swaps to others. */
 static pg_noinline void
 note_swaps_lost(uint32 count)
 {
@@ -488,9 +458,7 @@ is_left_behind(void)
 	return unlikely(pg_atomic_read_u64(&shared->latest_unit) > my.latest_unit);
 }
 
-/*
- * Before the first ID of a transaction, for snowflake_horizon().
- */
+/* Before the first ID of a transaction, for snowflake_horizon(). */
 static pg_noinline void
 note_draw(void)
 {
@@ -499,9 +467,8 @@ note_draw(void)
 }
 
 /*
- * Take up to want IDs from where the backend draws.  Returns how many and the
- * first; 0 when that slot has nothing left in that time unit, or this backend was
- * left behind.
+ * Take up to want IDs from where the backend draws.  Returns how many, 0 when
+ * that slot has nothing left in that time unit, or this backend was left behind.
  *
  * That my.time is reserved was seen before it moved there.  It still is when
  * the compare-and-swap succeeds, as a shutdown closes the words first.
@@ -615,9 +582,9 @@ is_floor(uint64 time)
 }
 
 /*
- * Why is there no ID at a time yet?  There are two causes: IDs were drawn
- * faster than the layout allows, and then the next free unit is just past
- * max_drift; or the clock was set back, and then it is further ahead.
+ * Why is there no ID at a time yet?  Either IDs were drawn faster than the
+ * layout allows, and then the next free unit is just past max_drift; or the
+ * clock was set back, and then it is further ahead.
  */
 static WaitKind
 why_wait_for(uint64 time, TimestampTz now)
@@ -625,9 +592,7 @@ why_wait_for(uint64 time, TimestampTz now)
 	return is_floor(time) || time > latest_unit(now) + 1 ? WAIT_CLOCK : WAIT_UNIT;
 }
 
-/*
- * Why the backend waits, for a DETAIL.
- */
+/* Why the backend waits, for a DETAIL. */
 static char *
 wait_detail(uint64 time, TimestampTz now)
 {
@@ -643,9 +608,7 @@ wait_detail(uint64 time, TimestampTz now)
 					snowflake_max_drift);
 }
 
-/*
- * What to do about it, for a HINT.
- */
+/* What to do about it, for a HINT. */
 static const char *
 wait_hint(WaitKind why)
 {
@@ -653,9 +616,7 @@ wait_hint(WaitKind why)
 		"Draw fewer IDs at a time. A new server can have a layout with more sequence or worker bits.";
 }
 
-/*
- * No ID came in max_wait.
- */
+/* No ID came in max_wait. */
 static void
 report_timeout(uint64 time, TimestampTz now)
 {
@@ -676,7 +637,7 @@ report_timeout(uint64 time, TimestampTz now)
 
 /*
  * Sleep until the clock may have come close enough to a time unit, or for a
- * while.  Can be interrupted.
+ * while.
  */
 static void
 wait_for_unit(uint64 time, TimestampTz now, Wait *wait)
@@ -726,9 +687,7 @@ wait_for_unit(uint64 time, TimestampTz now, Wait *wait)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/*
- * How far IDs are ahead of the server's clock.
- */
+/* How far IDs are ahead of the server's clock. */
 static void
 note_drift(TimestampTz now)
 {
@@ -739,9 +698,7 @@ note_drift(TimestampTz now)
 		shmem_raise(&shared->stats.drift_max_us, (uint64) drift_us);
 }
 
-/*
- * The whole order: shared slot, own slot, hop, borrow, wait, error.
- */
+/* The whole order: shared slot, own slot, hop, borrow, wait, error. */
 static pg_noinline uint64
 take_anywhere(uint64 want, int64 *first)
 {
@@ -778,9 +735,9 @@ take_anywhere(uint64 want, int64 *first)
 
 		/*
 		 * Begin the clock's time unit, or go on where we are.  Nobody draws
-		 * while the clock is too far behind the latest ID.  A clock within a
-		 * long unit may be near enough where the beginning of that unit, the
-		 * time in an ID, is not: then begin a later one.
+		 * while the clock is too far behind the latest ID.  A clock may be
+		 * near enough where the beginning of its unit, the time in an ID, is
+		 * not: then begin a later one.
 		 */
 		time = Max(Max(time, my.time), last > latest ? last :
 				   last - Min(last, MAX_DRIFT_US / snowflake_layout.unit_us));
@@ -829,10 +786,7 @@ generator_take(uint64 want, int64 *first)
 {
 	TimestampTz now = clock_read_to_draw();
 
-	/*
-	 * Mostly it goes on where it is, as the clock is in that time unit.
-	 * Unsigned, so that a clock behind it is "no" too.
-	 */
+	/* Unsigned, so that a clock behind the time unit is "no" too. */
 	if (likely((uint64) now - (uint64) my.unit_start < (uint64) snowflake_layout.unit_us))
 	{
 		uint64		count = take(want, first);

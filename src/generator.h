@@ -36,9 +36,7 @@ extern void generator_set_current(int64 id, bool alone);
 extern bool generator_get_current(int64 *id);
 extern void generator_forget_current(void);
 
-/*
- * Has this backend already handed out an ID above this one, alone?
- */
+/* Has this backend already handed out an ID above this one, alone? */
 extern bool generator_has_passed(int64 id);
 
 /* The first values in shared memory. */

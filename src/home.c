@@ -18,13 +18,11 @@
  * 	discard_replicated	BEFORE INSERT OR UPDATE OR DELETE, for each row
  * 	refuse_truncate		BEFORE TRUNCATE, for each statement
  *
- * The first one fires in replicas, that is, where session_replication_role is
- * "replica".  But that can also be set by hand, for a background worker too;
- * and ALTER TABLE ENABLE TRIGGER ALL, as pg_restore has it, lets the trigger
- * fire in all sessions.  So the function looks for itself who writes.
- *
- * A trigger cannot discard a TRUNCATE.  So that none is sent, the second
- * trigger fires always.
+ * The first one fires where session_replication_role is "replica".  But that
+ * can also be set by hand, for a background worker too; and ALTER TABLE ENABLE
+ * TRIGGER ALL, as pg_restore has it, lets the trigger fire in all sessions.  So
+ * the function looks for itself who writes.  A trigger cannot discard a
+ * TRUNCATE.  So that none is sent, the second one fires always.
  *
  * The tables of snowflake_home have them from its script, and the home
  * database may have a subscription before it has anything else of ours.  Those
@@ -77,8 +75,7 @@
 
 /*
  * Of all settings that can be made for a database or for all roles, those that
- * change what a statement of ours means, whether it may be run, or whether it
- * ends.
+ * change what a statement of ours means, or whether it may be run or ends.
  */
 static const char *const settings[][2] = {
 	{"role", "none"},
@@ -125,11 +122,9 @@ override_settings(void)
 }
 
 /*
- * Between transactions: nothing to do, for pg_stat_activity and ps.
- *
- * The wait for a lock or a standby may have reset the latch.  Then this
- * process would sleep although something was asked meanwhile.  So it looks
- * once more.
+ * Between transactions: nothing to do, for pg_stat_activity and ps.  The wait
+ * for a lock or a standby may have reset the latch, though something was asked.
+ * So the process looks once more before it sleeps.
  */
 static void
 idle(void)
@@ -310,10 +305,6 @@ home_result(int column)
 	return value;
 }
 
-/*
- * Logical replication
- */
-
 PG_FUNCTION_INFO_V1(snowflake_home_discard);
 
 /*
@@ -355,9 +346,7 @@ snowflake_home_discard(PG_FUNCTION_ARGS)
 						   trigdata->tg_newtuple : trigdata->tg_trigtuple);
 }
 
-/*
- * The function is added to the extension, so that no dump has it.
- */
+/* The function is added to the extension, so that no dump has it. */
 void
 home_guard_extension(const char *extension, const char *schema)
 {

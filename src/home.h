@@ -20,8 +20,8 @@ extern void home_connect(void);
 /*
  * Begin a transaction; the activity is for pg_stat_activity.  Commit it, and
  * wait until that is durable wherever it has to be.  From the first to the
- * second is bounded in time: past that there is an ERROR.  An error in between
- * ends the transaction, by home_abort(), see worker_attempt().
+ * second is bounded in time, else ERROR.  worker_attempt() calls home_abort()
+ * after an error.
  */
 extern void home_begin(const char *activity);
 extern void home_commit(void);
@@ -52,10 +52,7 @@ extern uint64 home_run_texts(const char *sql, int nparams, const char *const *va
 /* Run a statement that event triggers have no part in. */
 extern void home_run_ddl(const char *sql);
 
-/*
- * A column of the first row, by its number from 1 or by its name; an ERROR
- * when it is null.
- */
+/* A column of the first row, by its number or name; an ERROR when it is null. */
 extern Datum home_result(int column);
 extern Datum home_value(const char *column);
 
@@ -68,7 +65,7 @@ extern Datum home_value(const char *column);
 /*
  * Give the tables of an extension their triggers, where they lack them.  Its
  * script cannot, as it is also used where this library is not.  The schema is
- * to be put before names.  In a transaction of the services.
+ * to be put before names.
  */
 extern void home_guard_extension(const char *extension, const char *schema);
 

@@ -22,24 +22,21 @@
  *
  * A crash before the commit leaves the old mark or the new one, but no ID was
  * issued that needs the new one.  A crash after it loses up to reserve_window
- * of time that was reserved and not used.  The mark is raised only when a
- * session asks for it: an idle server writes nothing.
+ * of time that was not used.  An idle server writes nothing.
  *
  * The WAL record of the mark precedes those of all rows with IDs below it.
  * Hence whatever brings the rows to another place by way of the WAL (a
  * standby, point-in-time recovery) brings the mark as well.
  *
- * At a clean shutdown the mark is lowered to what was issued, so that IDs flow
- * at once after the start.  A backend may still be about to draw then, so the
- * words are closed first.
+ * At a clean shutdown the words are closed, as a backend may still be about to
+ * draw.  Then the mark is lowered to what was issued, so that IDs flow at once
+ * after the start.
  *
  * The mark is the instant at which the limit begins, in microseconds since
  * 1970-01-01 UTC, so that it means the same with any layout and epoch.  These
  * are recorded beside it, see record.c.
  *
- * This file is the sessions' part.
- *
- * Locking: see shmem.h.
+ * This file is the sessions' part.  Locking: see shmem.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,33 +44,21 @@
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
-#include "utils/timestamp.h"
 
 #include "clock.h"
 #include "mark.h"
 #include "settings.h"
 #include "worker.h"
 
-#define MARK_FAILURE "the durable mark could not be changed"
-
-/*
- * Between times and marks
- */
-
-/*
- * The two are the same when the mark was written with this layout and epoch.
- */
+/* The two are the same when the mark was written with this layout and epoch. */
 uint64
 mark_to_unit(int64 mark_us, bool ceil)
 {
 	int64		us = clock_since_epoch(mark_us - UNIX_EPOCH_US);
-	int64		unit;
-
-	unit = ceil ? layout_unit_ceil(&snowflake_layout, us) :
+	int64		unit = ceil ? layout_unit_ceil(&snowflake_layout, us) :
 		layout_unit_floor(&snowflake_layout, us);
-	if (unit < 0)
-		return 0;
-	return Min((uint64) unit, MAX_TIME + 1);
+
+	return Min((uint64) Max(unit, 0), MAX_TIME + 1);
 }
 
 void
@@ -89,14 +74,10 @@ mark_init_shmem(void)
 	pg_atomic_init_u64(&mark->wanted_unit, 0);
 	for (int i = 0; i < MARK_FLOORS; i++)
 		pg_atomic_init_u64(&mark->advance_to_unit[i], 0);
-	pg_atomic_init_u32(&mark->accept, 0);
+	pg_atomic_init_u64(&mark->accept, 0);
 	pg_atomic_init_u32(&mark->to_record, 0);
 	pg_atomic_init_u32(&mark->confirmed_before, 0);
 }
-
-/*
- * Asking and waiting
- */
 
 void
 mark_ask(uint64 unit)
@@ -134,76 +115,57 @@ mark_wait(uint64 unit, Wait *wait)
 	ConditionVariableCancelSleep();
 }
 
-typedef struct Advance
+typedef struct Request
 {
-	pg_atomic_uint64 *request;
-	uint64		floor_unit;
-} Advance;
+	pg_atomic_uint64 *asked;
+	uint64		value;
+} Request;
 
-/*
- * Where the session fails, or is cancelled, its request must not be carried
- * out later.
- */
+/* The request of a session that fails must not be carried out later. */
 static void
-take_back_advance(int code, Datum advance)
+take_back(int code, Datum arg)
 {
-	Advance    *mine = (Advance *) DatumGetPointer(advance);
-	uint64		floor_unit = mine->floor_unit;
+	Request    *request = (Request *) DatumGetPointer(arg);
+	uint64		value = request->value;
 
-	(void) pg_atomic_compare_exchange_u64(mine->request, &floor_unit, 0);
+	(void) pg_atomic_compare_exchange_u64(request->asked, &value, 0);
+}
+
+/* Wait until "done" is as high as the value that is asked for. */
+static void
+request(pg_atomic_uint64 *asked, pg_atomic_uint64 *done, uint64 value)
+{
+	Request		mine = {asked, value};
+	Wait		wait = {0};
+
+	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
+	PG_ENSURE_ERROR_CLEANUP(take_back, PointerGetDatum(&mine));
+	{
+		/* ask each time: another session that gives up takes the request back */
+		while (pg_atomic_read_u64(done) < value)
+		{
+			shmem_raise(asked, value);
+			worker_await(&shared->mark_writer, &wait,
+						 "the durable mark could not be changed");
+		}
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(take_back, PointerGetDatum(&mine));
+	take_back(0, PointerGetDatum(&mine));
+	ConditionVariableCancelSleep();
 }
 
 void
 mark_advance(uint64 floor_unit, MarkFloor kind)
 {
-	Mark	   *state = &shared->mark;
-	Advance		mine = {&state->advance_to_unit[kind], floor_unit};
-	Wait		wait = {0};
-
-	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	PG_ENSURE_ERROR_CLEANUP(take_back_advance, PointerGetDatum(&mine));
-	{
-		while (pg_atomic_read_u64(&state->advanced_unit) < floor_unit)
-		{
-			shmem_raise(mine.request, floor_unit);
-			worker_await(&shared->mark_writer, &wait, MARK_FAILURE);
-		}
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(take_back_advance, PointerGetDatum(&mine));
-	take_back_advance(0, PointerGetDatum(&mine));
-	ConditionVariableCancelSleep();
+	request(&shared->mark.advance_to_unit[kind], &shared->mark.advanced_unit, floor_unit);
 }
 
-static void
-take_back_accept(int code, Datum arg)
-{
-	pg_atomic_write_u32(&shared->mark.accept, 0);
-}
-
-/*
- * Returns false when there was nothing to accept.
- */
 bool
 mark_accept(void)
 {
-	Mark	   *state = &shared->mark;
-	Wait		wait = {0};
-
-	if (pg_atomic_read_u64(&state->limit_unit) != 0)
+	if (pg_atomic_read_u64(&shared->mark.limit_unit) != 0)
 		return false;
-
-	ConditionVariablePrepareToSleep(&shared->mark_writer.changed);
-	PG_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
-	{
-		while (pg_atomic_read_u64(&state->limit_unit) == 0)
-		{
-			pg_atomic_write_u32(&state->accept, 1);
-			worker_await(&shared->mark_writer, &wait, MARK_FAILURE);
-		}
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(take_back_accept, (Datum) 0);
-	take_back_accept(0, (Datum) 0);
-	ConditionVariableCancelSleep();
+	request(&shared->mark.accept, &shared->mark.limit_unit, 1);
 	return true;
 }
 
@@ -231,9 +193,7 @@ mark_require_layout(void)
 	ConditionVariableCancelSleep();
 }
 
-/*
- * The words are read first: a closed one is of no meaning.
- */
+/* The words are read first: a closed one is of no meaning. */
 bool
 mark_last_unit(uint64 *unit)
 {

@@ -20,10 +20,6 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * For sessions that draw IDs
- */
-
-/*
  * May IDs be issued in this time unit?  Once "yes", the answer stays for as
  * long as shared memory lives, but for a shutdown, which closes the words.
  */
@@ -33,10 +29,7 @@ mark_covers(uint64 unit)
 	return unit < pg_atomic_read_u64(&shared->mark.limit_unit);
 }
 
-/*
- * Is anything reserved at all?  Where not, what a closed word seems to say is
- * of no meaning.
- */
+/* Is anything reserved at all?  Where not, a closed word is of no meaning. */
 static inline bool
 mark_is_open(void)
 {
@@ -61,21 +54,17 @@ extern void mark_ask(uint64 unit);
  */
 extern void mark_wait(uint64 unit, Wait *wait);
 
-/*
- * For the SQL functions.  Both wait for the mark writer, up to max_wait, else
- * ERROR.
- */
-
 /* The time of an ID for snowflake_advance() may be so far ahead of the clock. */
 #define MARK_MAX_AHEAD_US	USECS_PER_DAY
 
-/* Issue no ID below this time unit any more, durably. */
+/*
+ * For the SQL functions.  They wait for the mark writer, up to max_wait, else
+ * ERROR: issue no ID below this time unit any more, durably; take the configured
+ * layout and epoch for the recorded ones, false when there was nothing to
+ * accept; raise an ERROR while they are not known to be those.
+ */
 extern void mark_advance(uint64 floor_unit, MarkFloor kind);
-
-/* Take the configured layout and epoch for the recorded ones. */
 extern bool mark_accept(void);
-
-/* Raise an ERROR while the configured ones are not known to be those. */
 extern void mark_require_layout(void);
 
 /* An instant after the time of all IDs issued so far. */

@@ -6,15 +6,13 @@
  *		snowflake_confirm_node(), snowflake_forget_registry(), the trigger that
  *		restores the mark of a dump; and require_layout(), which looks at both.
  *
- * They check whether the caller may do this, and report what it means.  The
- * mark itself, its locking and the wait until it is durable are in mark.c.
- * The sequence numbers of backfilling, which a dump carries too, are in
- * backfill.c.
+ * They check whether the caller may do this, and report what it means.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
@@ -51,8 +49,8 @@ require_mark(const char *function)
 }
 
 /*
- * Let no ID be issued below a time unit, with a WARNING when that unit is in
- * the future.  Returns when the unit begins.
+ * Let no ID be issued below a time unit, with a WARNING when it is in the
+ * future.  Returns when the unit begins.
  */
 static TimestampTz
 advance_to(uint64 floor, MarkFloor kind)
@@ -188,26 +186,20 @@ snowflake_require_layout(PG_FUNCTION_ARGS)
  * times: warn.
  */
 static bool
-has_this_layout(TriggerData *trigdata)
+has_this_layout(const char *text, TimestampTz epoch)
 {
-	TupleDesc	tupdesc = trigdata->tg_relation->rd_att;
-	char	   *text = SPI_getvalue(trigdata->tg_trigtuple, tupdesc, 2);
-	bool		isnull;
-	Datum		epoch = SPI_getbinval(trigdata->tg_trigtuple, tupdesc, 3, &isnull);
 	Layout		layout;
 	LayoutError error;
 
-	if (text == NULL || isnull ||
-		(dialect_or_layout_parse(text, &layout, &error) &&
-		 layout_same_ids(&layout, &snowflake_layout) &&
-		 layout.unit_us == snowflake_layout.unit_us &&
-		 DatumGetTimestampTz(epoch) == snowflake_epoch))
+	if (dialect_or_layout_parse(text, &layout, &error) &&
+		layout_same_ids(&layout, &snowflake_layout) &&
+		layout.unit_us == snowflake_layout.unit_us && epoch == snowflake_epoch)
 		return true;
 
 	ereport(WARNING,
 			(errmsg("the durable mark of this dump is not restored, as its IDs are of another layout or epoch"),
 			 errdetail("The dump has layout \"%s\" and epoch %s, this server has layout \"%s\" and epoch %s.",
-					   text, clock_show(DatumGetTimestampTz(epoch)),
+					   text, clock_show(epoch),
 					   snowflake_layout_text, clock_show(snowflake_epoch)),
 			 errhint("IDs that this server draws may equal IDs of the dump.")));
 	return false;
@@ -220,13 +212,8 @@ has_this_layout(TriggerData *trigdata)
  * that, so only a superuser may do it.
  */
 static void
-restore_backfilled(TriggerData *trigdata)
+restore_backfilled(int64 backfilled)
 {
-	bool		isnull;
-	Datum		value = SPI_getbinval(trigdata->tg_trigtuple,
-									  trigdata->tg_relation->rd_att, 4, &isnull);
-	int64		backfilled = isnull ? 0 : DatumGetInt64(value);
-
 	if (backfilled <= 0)
 		return;
 	if (!superuser())
@@ -249,9 +236,11 @@ Datum
 snowflake_restore_mark(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
+	TupleDesc	tupdesc;
+	Datum		row[4];
+	bool		isnull[4];
+	char	   *layout;
 	TimestampTz mark;
-	Datum		value;
-	bool		isnull;
 	int64		floor;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
@@ -262,23 +251,26 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("snowflake_catalog.restore_mark must be called as a BEFORE INSERT FOR EACH ROW trigger")));
 
-	if (RelationGetNumberOfAttributes(trigdata->tg_relation) != 4 ||
-		SPI_gettypeid(trigdata->tg_relation->rd_att, 1) != TIMESTAMPTZOID ||
-		SPI_gettypeid(trigdata->tg_relation->rd_att, 3) != TIMESTAMPTZOID ||
-		SPI_gettypeid(trigdata->tg_relation->rd_att, 4) != INT8OID)
+	tupdesc = RelationGetDescr(trigdata->tg_relation);
+	if (tupdesc->natts != 4 ||
+		SPI_gettypeid(tupdesc, 1) != TIMESTAMPTZOID ||
+		SPI_gettypeid(tupdesc, 3) != TIMESTAMPTZOID ||
+		SPI_gettypeid(tupdesc, 4) != INT8OID)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("snowflake_catalog.restore_mark must be a trigger on snowflake_catalog.dumped_mark")));
 
-	value = SPI_getbinval(trigdata->tg_trigtuple, trigdata->tg_relation->rd_att, 1, &isnull);
-	mark = isnull ? DT_NOBEGIN : DatumGetTimestampTz(value);
-	if (TIMESTAMP_NOT_FINITE(mark))
+	heap_deform_tuple(trigdata->tg_trigtuple, tupdesc, row, isnull);
+	mark = DatumGetTimestampTz(row[0]);
+	if (isnull[0] || TIMESTAMP_NOT_FINITE(mark))
 		return PointerGetDatum(NULL);
 
 	/* for the next trigger, see install/dump.sql */
 	if (shared == NULL)
 		return PointerGetDatum(trigdata->tg_trigtuple);
-	if (!has_this_layout(trigdata))
+	layout = SPI_getvalue(trigdata->tg_trigtuple, tupdesc, 2);
+	if (layout != NULL && !isnull[2] &&
+		!has_this_layout(layout, DatumGetTimestampTz(row[2])))
 		return PointerGetDatum(NULL);
 
 	/*
@@ -301,6 +293,6 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 	/* the mark first: it stays raised if the other step is not permitted */
 	(void) advance_to(Min((uint64) floor, snowflake_layout.max[FIELD_TIME]),
 					  superuser() ? FLOOR_OF_DUMP : FLOOR_ANYONES);
-	restore_backfilled(trigdata);
+	restore_backfilled(isnull[3] ? 0 : DatumGetInt64(row[3]));
 	return PointerGetDatum(NULL);
 }

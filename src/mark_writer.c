@@ -3,11 +3,10 @@
  * mark_writer.c
  *		The background worker that alone writes the durable mark.
  *
- * See mark.c for what the mark is.  This process reads it, raises it,
- * publishes it, and closes it when the server stops.  It does nothing else:
- * the services (services.c) keep all other durable state, and may fail, wait
- * or hang without harm to this process.  It takes over the lease that they
- * offer in shared memory.
+ * See mark.c for what the mark is.  This process does nothing else, but that it
+ * takes over the lease that the services offer in shared memory.  They
+ * (services.c) keep all other durable state, and may fail, wait or hang without
+ * harm to this process.
  *
  * It reads the mark at its start.  Where it could not connect, it tries again
  * when something is asked for, so that a home database that cannot be reached
@@ -46,11 +45,9 @@ PGDLLEXPORT void snowflake_mark_writer_main(Datum arg);
 static int64
 mark_of_unit(uint64 unit)
 {
-	TimestampTz ts;
 	int64		mark_us;
 
-	if (!clock_timestamp_of_unit(unit, &ts) ||
-		pg_add_s64_overflow(ts, UNIX_EPOCH_US, &mark_us))
+	if (pg_add_s64_overflow(clock_unit_or_end(unit), UNIX_EPOCH_US, &mark_us))
 		return PG_INT64_MAX;
 	return mark_us;
 }
@@ -58,17 +55,13 @@ mark_of_unit(uint64 unit)
 static uint64
 window_units(void)
 {
-	int64		us = snowflake_reserve_window * INT64CONST(1000);
-
-	return (uint64) ((us + snowflake_layout.unit_us - 1) / snowflake_layout.unit_us);
+	return (uint64) layout_unit_ceil(&snowflake_layout,
+									 snowflake_reserve_window * INT64CONST(1000));
 }
 
 /* An unlogged sequence is set back by a crash, and not replicated. */
 #define IS_DURABLE	" WHERE (SELECT relpersistence FROM pg_class WHERE oid = '" MARK "'::regclass) = 'p'"
 
-/*
- * Without a row, or unlogged, it is of no use.
- */
 static void
 require_durable(uint64 rows)
 {
@@ -79,10 +72,7 @@ require_durable(uint64 rows)
 				 errhint("Run ALTER SEQUENCE " MARK " SET LOGGED.")));
 }
 
-/*
- * Raise the mark.  It is not lowered, whoever may have raised it.  Returns what
- * it is.
- */
+/* Raise the mark, unless it is higher already.  Returns what it is. */
 static int64
 write_mark(int64 mark_us)
 {
@@ -91,9 +81,7 @@ write_mark(int64 mark_us)
 	return DatumGetInt64(home_result(1));
 }
 
-/*
- * Sets whether it was ever written: at first use, if not since.
- */
+/* Sets whether it was ever written: at first use, if not since. */
 static int64
 read_mark(bool *written)
 {
@@ -102,9 +90,7 @@ read_mark(bool *written)
 	return DatumGetInt64(home_result(1));
 }
 
-/*
- * Make this the home database.
- */
+/* Make this the home database. */
 static void
 set_up_home(void)
 {
@@ -197,17 +183,15 @@ take_lease(void)
 }
 
 /*
- * The layout's time is near its end: say so in the log once a day.  It goes by
- * the time at which a session draws, for which the mark is raised.  So this
- * process needs no clock.
+ * The layout's time is near its end: say so in the log once a day, by the time
+ * at which a session draws, for which the mark is raised.
  */
 static void
 warn_of_end(uint64 unit)
 {
 	Mark	   *state = &shared->mark;
 	int64		left = lifetime_left(unit);
-	int64		unit_us = snowflake_layout.unit_us;
-	uint64		day = (uint64) ((USECS_PER_DAY + unit_us - 1) / unit_us);
+	uint64		day = (uint64) layout_unit_ceil(&snowflake_layout, USECS_PER_DAY);
 
 	if (left >= LIFETIME_WARNING_US ||
 		(state->warned_unit != 0 && unit < state->warned_unit + day))
@@ -306,7 +290,7 @@ serve(void *is_asked)
 		asked_unit[i] = pg_atomic_exchange_u64(&state->advance_to_unit[i], 0);
 		floor_unit = Max(floor_unit, asked_unit[i]);
 	}
-	accept = pg_atomic_exchange_u32(&state->accept, 0) != 0;
+	accept = pg_atomic_exchange_u64(&state->accept, 0) != 0;
 
 	/*
 	 * Sessions do not wait while the mark writer refuses.  Something is asked
@@ -352,7 +336,7 @@ close_mark(int code, Datum arg)
 	Mark	   *state = &shared->mark;
 	uint64		last = 0;
 
-	if (!worker_ends_with_server() || pg_atomic_read_u64(&state->limit_unit) == 0)
+	if (!worker_ends_with_server || pg_atomic_read_u64(&state->limit_unit) == 0)
 		return;
 
 	if (home_begin_at_exit("lowering the durable mark", "mark"))
@@ -378,9 +362,7 @@ close_mark(int code, Datum arg)
 	home_end_at_exit();
 }
 
-/*
- * Tell sessions, which may be in a statement and have former settings.
- */
+/* Tell sessions, which may be in a statement and have former settings. */
 static void
 note_registry(void)
 {

@@ -23,7 +23,6 @@
 #include "utils/timestamp.h"
 
 #include "args.h"
-#include "backfill.h"
 #include "clock.h"
 #include "generator.h"
 #include "home.h"
@@ -76,7 +75,6 @@ startup_hook(void)
 		lease_init_shmem();
 		generator_init_shmem();
 		open_draws_init_shmem();
-		backfill_init_shmem();
 		segment_init_shmem();
 		clock_init_shmem();
 	}

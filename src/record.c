@@ -6,11 +6,11 @@
  * With another layout or epoch an ID may equal one that was issued.  So a
  * table of the home database holds both.  The mark writer writes it at first
  * use and when another layout is accepted, and reads it before any ID is
- * issued.  The table also has the node number, because a change of it is
- * logged.  And it has the timeline: a server that was promoted, be it a
- * standby, a clone or a restored backup, draws with the number of the server
- * that it comes from, which may still draw as well.  Only the operator can
- * know, so the log and snowflake_check() say so until the number is confirmed.
+ * issued.  The table also has the node number, as a change of it is logged.
+ * And it has the timeline: a server that was promoted, be it a standby, a
+ * clone or a restored backup, draws with the number of the server that it
+ * comes from, which may still draw as well.  Only the operator can know, so
+ * the log and snowflake_check() say so until the number is confirmed.
  *
  * That the mark is in this database has to be seen from another one, if
  * "snowflake.database" is changed.  Databases share one catalog that a
@@ -144,9 +144,7 @@ typedef struct Recorded
 	TimeLineID	timeline;
 } Recorded;
 
-/*
- * The row as it is.  Returns false when there is none.
- */
+/* Returns false when there is no row. */
 static bool
 read_row(Recorded *row)
 {
@@ -207,10 +205,7 @@ record_hint(const char *layout, const char *epoch)
 					layout, epoch);
 }
 
-/*
- * What it means that the configured layout and epoch take the place of those
- * recorded.
- */
+/* What it means that the configured layout and epoch replace those recorded. */
 typedef struct Change
 {
 	bool		same_ids;		/* a time unit has the IDs that it had */
@@ -233,9 +228,7 @@ unit_of_mark(const Layout *layout, TimestampTz epoch, int64 mark_us)
 	return unit < 0 ? 0 : Min((uint64) unit, end);
 }
 
-/*
- * An empty mark says nothing of IDs that were issued.
- */
+/* An empty mark says nothing of IDs that were issued. */
 static Change
 examine_change(const Recorded *row, int64 mark_us)
 {
@@ -388,9 +381,7 @@ record_restored(void)
 	return DatumGetInt64(home_result(1));
 }
 
-/*
- * Remove what the mark writer has taken.
- */
+/* Remove what the mark writer has taken. */
 static void
 remove_restored(void)
 {

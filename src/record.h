@@ -15,15 +15,11 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * For the mark writer, in its transaction.  has_home: the home database has
- * its extension.
- */
-
-/*
- * Raise an ERROR when what is recorded does not allow to issue IDs above a
- * mark, 0 for an empty one.  With "accept", record the configuration instead,
- * and begin anew where nothing is recorded.  A floor, of one kind or another,
- * lets begin anew without a mark.  Returns whether it is recorded.
+ * For the mark writer, in its transaction.  Raise an ERROR when what is recorded
+ * does not allow to issue IDs above a mark, 0 for an empty one.  With "accept",
+ * record the configuration instead, and begin anew where nothing is recorded.  A
+ * floor, of one kind or another, lets begin anew without a mark.  has_home: the
+ * home database has its extension.  Returns whether it is recorded.
  */
 extern bool record_check(bool has_home, int64 mark_us, bool accept, MarkFloor floor);
 
@@ -63,10 +59,7 @@ extern void record_write(void);
 extern int64 record_due(void);
 extern void record_serve(void);
 
-/*
- * This server was promoted, and has the number that it had before; "before" is
- * Mark.confirmed_before.  DETAIL and HINT.
- */
+/* Where Mark.confirmed_before, "before", is set: DETAIL and HINT. */
 extern char *record_promoted_detail(TimeLineID before);
 #define RECORD_PROMOTED_HINT \
 	"Make sure that no other server draws IDs with this node number, and that this server's clock is right. Then call snowflake_confirm_node()."

@@ -5,10 +5,8 @@
  *		segments, the lease, keeping records, and a check of reloaded settings.
  *
  * Nothing here can keep the mark writer from its work, nor sessions from
- * drawing IDs; with a leased number, while the lease holds.
- *
- * It sleeps without a timeout where nothing is asked of it and no registry is
- * used.
+ * drawing IDs; with a leased number, while the lease holds.  It sleeps without
+ * a timeout where nothing is asked of it and no registry is used.
  *
  * Locking: none of its own; see shmem.h.
  *
@@ -34,9 +32,7 @@
 
 PGDLLEXPORT void snowflake_services_main(Datum arg);
 
-/*
- * What is done in the home database.  After a failure some time passes.
- */
+/* What is done in the home database.  After a failure some time passes. */
 typedef struct Service
 {
 	/* When to do it, by the steady clock; PG_INT64_MAX for not now. */
@@ -85,9 +81,7 @@ links_are_used(void)
 	return false;
 }
 
-/*
- * When the next service is to be done.
- */
+/* When the next service is to be done. */
 static int64
 next_due(void)
 {
@@ -150,9 +144,8 @@ serve_links(void)
 
 /*
  * Wait until the latch is set, something has come from the registry, or for a
- * while, in ms, -1 for ever.
- *
- * The sockets are others with each connection, so the set is made each time.
+ * while, in ms, -1 for ever.  The set is made each time, as the sockets are
+ * others with each connection.
  */
 static void
 wait_for_events(long timeout_ms)
@@ -184,9 +177,7 @@ wait_for_events(long timeout_ms)
 	}
 }
 
-/*
- * Sleep until there is something to do, or for a while.
- */
+/* Sleep until there is something to do, or for a while. */
 static void
 sleep_and_check(long timeout_ms)
 {
@@ -208,13 +199,10 @@ sleep_and_check(long timeout_ms)
 	pfree(registry);
 }
 
-/*
- * At the end of this process, and only when the server stops, too.
- */
 static void
 remember_lease(int code, Datum arg)
 {
-	if (worker_ends_with_server())
+	if (worker_ends_with_server)
 		lease_remember_at_exit();
 }
 

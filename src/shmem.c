@@ -4,12 +4,9 @@
  *		Make the shared memory, and say what to do if there is none because the
  *		library is not preloaded.
  *
- * shmem.h says what is in it and how it is locked.  This file has its size and
- * the pointers; each module sets the first values of its own part.
- *
- * That the library is not preloaded is the first thing that a new user meets.
- * So the error names all that is missing: the value as it is, and the lines
- * with which one restart is enough.
+ * That is the first thing that a new user meets.  So the error names all that
+ * is missing: the value as it is, and the lines with which one restart is
+ * enough.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,15 +27,9 @@
 
 SharedState *shared = NULL;
 
-static Size
-header_size(void)
-{
-	return TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SharedState));
-}
-
 /*
- * Those that are prepared, and in each process one that is about to be, which
- * may find that others were before it.
+ * For those that are prepared, and in each process one that is about to be,
+ * which may find that others were before it.
  */
 static int
 prepared_notes(void)
@@ -49,11 +40,11 @@ prepared_notes(void)
 static Size
 shmem_size(void)
 {
-	Size		size = header_size();
+	Size		size = sizeof(SharedState);
 
-	size = add_size(size, mul_size(settings_slots(), sizeof(SlotPadded)));
-	size = add_size(size, mul_size(MaxBackends, sizeof(BackendEntryPadded)));
-	size = add_size(size, mul_size(snowflake_max_segment_tags, sizeof(SegmentPadded)));
+	size = add_size(size, mul_size(settings_slots(), sizeof(Slot)));
+	size = add_size(size, mul_size(MaxBackends, sizeof(BackendEntry)));
+	size = add_size(size, mul_size(snowflake_max_segment_tags, sizeof(Segment)));
 	size = add_size(size, mul_size(prepared_notes(), sizeof(PreparedNote)));
 
 	/* to begin on a cache line of our own */
@@ -75,7 +66,6 @@ shmem_request(void)
 bool
 shmem_make(void)
 {
-	char	   *base;
 	bool		found;
 	LWLockPadded *locks;
 	pg_atomic_uint64 *counters;
@@ -83,13 +73,12 @@ shmem_make(void)
 	/* in case this is a restart within the postmaster */
 	shared = NULL;
 
-	base = ShmemInitStruct("snowflake", shmem_size(), &found);
-	base = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, base);
-	shared = (SharedState *) base;
+	shared = (SharedState *)
+		TYPEALIGN(PG_CACHE_LINE_SIZE, ShmemInitStruct("snowflake", shmem_size(), &found));
 	if (found)
 		return false;
 
-	memset(base, 0, shmem_size() - PG_CACHE_LINE_SIZE);
+	memset(shared, 0, shmem_size() - PG_CACHE_LINE_SIZE);
 	locks = GetNamedLWLockTranche(LWLOCK_TRANCHE_NAME);
 	shared->lock = &locks[0].lock;
 	shared->backfill.lock = &locks[1].lock;
@@ -98,12 +87,12 @@ shmem_make(void)
 	shared->nbackends = MaxBackends;
 	shared->nsegments = snowflake_max_segment_tags;
 	shared->nprepared = prepared_notes();
-	shared->slots = (SlotPadded *) (base + header_size());
-	shared->backends = (BackendEntryPadded *) (shared->slots + shared->nslots);
-	shared->segment_entries = (SegmentPadded *) (shared->backends + shared->nbackends);
+	shared->slots = (Slot *) (shared + 1);
+	shared->backends = (BackendEntry *) (shared->slots + shared->nslots);
+	shared->segment_entries = (Segment *) (shared->backends + shared->nbackends);
 	shared->prepared = (PreparedNote *) (shared->segment_entries + shared->nsegments);
 
-	/* those that all modules count with */
+	shared->backfill.tables = DSM_HANDLE_INVALID;
 	counters = (pg_atomic_uint64 *) &shared->stats;
 	for (size_t i = 0; i < STATS_COUNTERS; i++)
 		pg_atomic_init_u64(&counters[i], 0);

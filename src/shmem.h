@@ -20,26 +20,25 @@
 
 #pragma GCC visibility push(hidden)
 
-/*
- * A worker slot: a worker number and the counter behind it.
- */
+/* For what many CPUs write: begins a cache line that holds nothing else. */
+#define CACHE_LINE_ALIGNED	pg_attribute_aligned(PG_CACHE_LINE_SIZE)
+
+/* A worker slot: a worker number and the counter behind it. */
 typedef struct Slot
 {
 	/*
-	 * time << sequence bits | sequence of the last ID drawn.  Time and
-	 * sequence are one counter, which only ever goes up.  Changed by
+	 * time << sequence bits | sequence of the last ID drawn: one counter,
+	 * which only ever goes up, whoever has the slot.  Changed by
 	 * compare-and-swap only, by any backend, with no lock; read by anyone.
-	 * Never reset while the server runs, whoever has the slot.
 	 *
 	 * The mark writer puts it to the last ID below the floor before anyone
 	 * may draw, and at shutdown to SLOT_CLOSED, above which there is nothing.
 	 */
-	pg_atomic_uint64 word;
+	CACHE_LINE_ALIGNED pg_atomic_uint64 word;
 
 	/*
-	 * IDs drawn from this slot and already counted here; the rest is what
-	 * backends have drawn and not yet counted.  Only ever added to, with no
-	 * lock.
+	 * IDs drawn from this slot, but for what backends have drawn and not yet
+	 * counted.  Only ever added to, with no lock.
 	 */
 	pg_atomic_uint64 issued;
 
@@ -53,10 +52,7 @@ typedef struct Slot
 
 #define SLOT_CLOSED	PG_UINT64_MAX
 
-/*
- * The lowest slot, which all backends begin to draw from.  Each is given one
- * of the others, too.
- */
+/* All backends begin to draw from this one.  Each is given another, too. */
 #define SHARED_SLOT	0
 
 /*
@@ -73,24 +69,19 @@ typedef struct OpenNote
 #define NOTE_OF_WORKERS		1
 #define OPEN_NOTES			2
 
-/*
- * A backend that draws IDs, at its process number.
- */
+/* A backend that draws IDs, at its process number. */
 typedef struct BackendEntry
 {
-	/* 0 means that the entry is free.  Protected by SharedState.lock. */
-	int			pid;
-
-	/* The slot it was given.  Protected by SharedState.lock. */
-	int			slot;
+	/* Protected by SharedState.lock. */
+	CACHE_LINE_ALIGNED int pid; /* 0 means that the entry is free */
+	int			slot;			/* it was given */
 
 	/*
 	 * "drawn": IDs that this backend, and those that had the entry before,
 	 * have drawn.  "counted": how many of them are in the "issued" of a slot.
 	 * "drawn_from": the slot that the others were drawn from.  Written by the
-	 * backend alone, with no lock; read by anyone, with a result that may be
-	 * a moment old.  The first two only ever go up, so that the sum of all
-	 * "drawn" is exact at any time.
+	 * backend alone, with no lock; read by anyone, maybe a moment late.  The
+	 * first two only ever go up, so the sum of all "drawn" is always exact.
 	 */
 	pg_atomic_uint64 drawn;
 	pg_atomic_uint64 counted;
@@ -99,8 +90,7 @@ typedef struct BackendEntry
 	/*
 	 * What its transaction has drawn; see open_draws.c.  Its own note is
 	 * written by the backend alone, with no lock, that of its parallel
-	 * workers by these, under SharedState.lock.  Read by anyone, with no
-	 * lock.
+	 * workers by these, under SharedState.lock.  Read with no lock.
 	 */
 	OpenNote	notes[OPEN_NOTES];
 } BackendEntry;
@@ -118,31 +108,12 @@ typedef struct PreparedNote
 	pg_atomic_uint64 unit;
 } PreparedNote;
 
-/* Each alone on its cache line, since each is written by another CPU. */
-typedef union SlotPadded
-{
-	Slot		slot;
-	char		pad[PG_CACHE_LINE_SIZE];
-} SlotPadded;
-
-typedef union BackendEntryPadded
-{
-	BackendEntry entry;
-	char		pad[PG_CACHE_LINE_SIZE];
-} BackendEntryPadded;
-
-/* What a worker last failed with, cut to this length. */
 #define WORKER_ERROR_SIZE 512
 
-/*
- * A background worker, as other processes see it; see worker.c.
- */
+/* A background worker, as other processes see it; see worker.c. */
 typedef struct Worker
 {
-	/*
-	 * Its process number, -1 when there is none.  Written by itself, read by
-	 * anyone, with no lock.
-	 */
+	/* Its process number or -1.  Written by itself, read by anyone, no lock. */
 	pg_atomic_uint32 proc;
 
 	/*
@@ -157,30 +128,23 @@ typedef struct Worker
 	/* Broadcast by itself when it has done something, or failed. */
 	ConditionVariable changed;
 
-	/*
-	 * "started": such a process was there before.  "connecting": it has begun
-	 * to connect, and has not come through.  Written by itself, read by
-	 * anyone.
-	 */
-	bool		started;
-	bool		connecting;
+	/* Written by itself, read by anyone. */
+	bool		started;		/* such a process was there before */
+	bool		connecting;		/* it has begun to, and not come through */
 
 	/*
 	 * What it failed with, its SQLSTATE and its hint; '' and 0 after it did
 	 * not fail.  Written by itself alone, protected by SharedState.lock;
 	 * sessions that wait look at the SQLSTATE without it, and may see it a
-	 * moment late.  The encoding of the texts is protected likewise.
+	 * moment late.
 	 */
 	int			error_sqlstate;
-	int			error_encoding; /* also of last_error */
+	int			error_encoding; /* of the texts, also of last_error */
 	char		error[WORKER_ERROR_SIZE];
 	char		hint[WORKER_ERROR_SIZE];
 
-	/*
-	 * What it last failed with, and when, also after it did not fail; 0 when
-	 * it never did.  Protected by SharedState.lock.
-	 */
-	TimestampTz last_error_at;
+	/* The same, also after it did not fail.  Protected by SharedState.lock. */
+	TimestampTz last_error_at;	/* 0 for never */
 	char		last_error[WORKER_ERROR_SIZE];
 } Worker;
 
@@ -205,7 +169,8 @@ typedef enum MarkFloor
 
 /*
  * The durable mark as the processes of the server know it; see mark.c.  What
- * ends in _unit is a time in time units since the epoch.
+ * ends in _unit is a time in time units since the epoch.  Where nothing else is
+ * said, written by the mark writer alone and read by anyone, with no lock.
  *
  * Invariant: every time at which an ID was issued < limit <= durable mark.
  */
@@ -214,52 +179,45 @@ typedef struct Mark
 	/*
 	 * The limit: IDs are issued only at times below.  0 when nothing is
 	 * reserved: the mark has not been read yet, or the server is shutting
-	 * down.  Written by the mark writer alone, and only after the mark is
-	 * durable; read by anyone.  Never goes down but at shutdown, to 0, after
-	 * which the words are closed.
+	 * down.  Written only after the mark is durable.  Never goes down but at
+	 * shutdown, to 0, after which the words are closed.
 	 */
 	pg_atomic_uint64 limit_unit;
 
-	/*
-	 * Sessions that draw at this time or later ask for more.  Written by the
-	 * mark writer alone, read by anyone.
-	 */
+	/* Sessions that draw at this time or later ask for more. */
 	pg_atomic_uint64 renew_unit;
 
 	/*
 	 * Since server start no ID is issued below this time: the mark as it was
 	 * read, or what snowflake_advance() made of it.  Kept by the words; here
-	 * for readers of them.  Written by the mark writer alone, only goes up.
+	 * for readers of them.  Only goes up.
 	 */
 	pg_atomic_uint64 floor_unit;
 
 	/*
 	 * What snowflake_advance() made of it, durably.  Not the floor: a mark
-	 * that was read may not be on the synchronous standbys.  Written by the
-	 * mark writer alone, only goes up; read by anyone.
+	 * that was read may not be on the synchronous standbys.  Only goes up.
 	 */
 	pg_atomic_uint64 advanced_unit;
 
 	/*
 	 * What is asked of the mark writer: a time to draw at; a floor, as
-	 * MarkFloor has it; to accept the configured layout.  Raised by anyone,
+	 * MarkFloor has it; 1 to accept the configured layout.  Raised by anyone,
 	 * set back to 0 by the mark writer when it begins to do it.
 	 */
 	pg_atomic_uint64 wanted_unit;
 	pg_atomic_uint64 advance_to_unit[MARK_FLOORS];
-	pg_atomic_uint32 accept;
+	pg_atomic_uint64 accept;
 
 	/*
 	 * The database in which the mark was found, else 0.  The workers connect
-	 * to it again whatever its name is by then.  Written by the mark writer
-	 * alone, read by anyone.
+	 * to it again whatever its name is by then.
 	 */
 	Oid			home;
 
 	/*
-	 * Whether the mark writer has looked for the mark since the server
-	 * started, and published it if it is there.  Written by it alone, read by
-	 * anyone.
+	 * Has the mark writer looked for the mark since the server started, and
+	 * published it if it is there?
 	 */
 	bool		is_read;
 
@@ -273,28 +231,25 @@ typedef struct Mark
 
 	/*
 	 * The timeline on which the node number was last confirmed, where this
-	 * server was promoted since and draws with it; else 0.  Written by the mark
-	 * writer before the limit, later by the services; read by anyone.
+	 * server was promoted since and draws with it; else 0.  Written before
+	 * the limit, later by the services.
 	 */
 	pg_atomic_uint32 confirmed_before;
 
 	/*
 	 * The mark that was last read or made durable, in microseconds since
-	 * 1970, 0 when none was.  Written by the mark writer alone, read by
-	 * anyone.
+	 * 1970, 0 when none was.
 	 */
 	pg_atomic_uint64 mark_us;
 
 	/*
-	 * The time at which the mark writer last warned that the layout's time
-	 * ends, 0 when it did not.  Touched by it alone.
+	 * When the mark writer last warned that the layout's time ends, 0 for
+	 * never.  Touched by it alone.
 	 */
 	uint64		warned_unit;
 } Mark;
 
-/*
- * What was seen of the registry that gives node numbers.
- */
+/* What was seen of the registry that gives node numbers. */
 typedef struct RegistrySeen
 {
 	char		timeline[64];	/* "system identifier/timeline", '' for
@@ -308,27 +263,25 @@ typedef struct RegistrySeen
 
 /*
  * The lease of the node number; see lease.c.  Where nothing else is said,
- * written by the services alone, with no lock.
+ * written by the services alone and read by anyone, with no lock.
  */
 typedef struct Lease
 {
 	/*
 	 * Does it take the registry to draw, by the settings of now?  Those of a
-	 * statement are of when it began.  Written by the mark writer; read by
-	 * anyone.
+	 * statement are of when it began.  Written by the mark writer.
 	 */
 	pg_atomic_uint32 is_used;
 
 	/*
-	 * (uint32) -1 for none.  Written by the mark writer alone; read by
-	 * anyone, after the limit.
+	 * (uint32) -1 for none.  Written by the mark writer alone; read after the
+	 * limit.
 	 */
 	pg_atomic_uint32 node;
 
 	/*
 	 * Until when it may be used, in microseconds of the steady clock; 0 when
-	 * it may not, PG_INT64_MAX when it is registered.  Read by anyone, before
-	 * the limit.
+	 * it may not, PG_INT64_MAX when it is registered.  Read before the limit.
 	 */
 	pg_atomic_uint64 deadline_us;
 
@@ -336,16 +289,15 @@ typedef struct Lease
 	 * The mark below which IDs may be issued with it, in microseconds since
 	 * 1970, PG_INT64_MAX when it is registered.  The limit of the server is
 	 * never above it.  Written by the mark writer together with the number,
-	 * raised by the services while nothing is offered; read by anyone.
+	 * raised by the services while nothing is offered.
 	 */
 	pg_atomic_uint64 mark_us;
 
 	/*
 	 * A number that the mark writer is to go on with.  "offered" and "taken"
 	 * count offers.  While they differ, the mark writer alone reads the
-	 * offer, and nobody changes it; once it has taken the offer, it sets
-	 * "taken" to what "offered" is.  While they are the same, the services
-	 * alone write the offer.
+	 * offer, and nobody changes it, until it sets "taken" to what "offered"
+	 * is.  While they are the same, the services alone write the offer.
 	 */
 	pg_atomic_uint32 offered;
 	pg_atomic_uint32 taken;
@@ -365,30 +317,40 @@ typedef struct Lease
 
 	/*
 	 * The server's clock minus the registry's, in microseconds, as last
-	 * measured; and whether it was.  Read by anyone.
+	 * measured; and whether it was.
 	 */
 	pg_atomic_uint64 clock_offset_us;
 	bool		has_clock_offset;
 
-	/*
-	 * Numbers that nobody had when last asked, (uint32) -1 for not known.
-	 * Read by anyone.
-	 */
+	/* Numbers that nobody had when last asked, (uint32) -1 for not known. */
 	pg_atomic_uint32 free_numbers;
 
 	/*
-	 * What was seen of the registry.  "seen_forgotten": it was forgotten on
-	 * demand since it was remembered.  "to_retry": that happened before the
-	 * services have asked again.  Written by the services and by
+	 * What was seen of the registry.  Written by the services and by
 	 * snowflake_forget_registry(), protected by SharedState.lock.
 	 */
 	RegistrySeen seen;
-	bool		seen_forgotten;
-	bool		to_retry;
+	bool		seen_forgotten; /* on demand, since it was remembered */
+	bool		to_retry;		/* so, and the services have not asked again */
+
+	/*
+	 * Why there is no number, or the registry cannot be asked, and what to
+	 * do; and what its last answer said of other servers with this number.
+	 * In UTF-8, '' when all is well.  Protected by SharedState.lock.
+	 */
+	char		error[LEASE_ERROR_SIZE];
+	char		hint[LEASE_ERROR_SIZE];
+	char		warning[LEASE_ERROR_SIZE];
+
+	/*
+	 * Somebody has to mend that.  Protected by SharedState.lock; sessions
+	 * that wait look at it without, and may see it a moment late.
+	 */
+	bool		is_refused;
 
 	/* Touched by the services alone from here on, which may start again. */
 	char		token[LEASE_TOKEN_SIZE];	/* of this start or of the
-												 * registration, '' before */
+											 * registration, '' before */
 	char		known_token[LEASE_TOKEN_SIZE];	/* to the registry; that of an
 												 * earlier start until it has
 												 * answered */
@@ -408,26 +370,9 @@ typedef struct Lease
 	uint64		remembered_last_unit;	/* of the latest ID then */
 	char		remembered_token[LEASE_TOKEN_SIZE];
 	char		remembered_registry[64];	/* its timeline */
-
-	/*
-	 * Why there is no number, or the registry cannot be asked, and what to
-	 * do; and what its last answer said of other servers with this number.
-	 * In UTF-8, '' when all is well.  Protected by SharedState.lock.
-	 */
-	char		error[LEASE_ERROR_SIZE];
-	char		hint[LEASE_ERROR_SIZE];
-	char		warning[LEASE_ERROR_SIZE];
-
-	/*
-	 * Somebody has to mend that.  Protected by SharedState.lock; sessions
-	 * that wait look at it without, and may see it a moment late.
-	 */
-	bool		is_refused;
 } Lease;
 
-/*
- * Asks the services for sequence numbers of a stretch of the past.
- */
+/* Asks the services for sequence numbers of a stretch of the past. */
 typedef struct BackfillRequest
 {
 	uint64		stretch;
@@ -447,10 +392,7 @@ typedef struct Backfill
 	/* Dynamic shared memory, DSM_HANDLE_INVALID before it is needed. */
 	dsm_handle	tables;
 
-	/*
-	 * Put in by anyone, taken out by the services once they have done it, or
-	 * have failed to.
-	 */
+	/* Taken out by the services once they have done it, or have failed to. */
 	BackfillRequest requests[BACKFILL_REQUESTS];
 
 	/*
@@ -461,16 +403,13 @@ typedef struct Backfill
 	uint64		advanced;
 } Backfill;
 
-/* A tag in UTF-8, and an incarnation of it as the registry names it, a UUID. */
 #define SEGMENT_TAG_SIZE		64
 #define SEGMENT_INCARNATION_SIZE 37
 #define SEGMENT_REPORTER_SIZE	37
 #define SEGMENT_PLACE_SIZE		128
 #define SEGMENT_ERROR_SIZE		256
 
-/*
- * A segment as numbers are taken from it: "first", "first" + delta and so on.
- */
+/* A segment as numbers are taken from it: "first", "first" + delta and so on. */
 typedef struct SegmentBuffer
 {
 	int64		first;
@@ -488,7 +427,8 @@ typedef enum SegmentState
 } SegmentState;
 
 /*
- * A tag that this server draws numbers of; see segment.c.
+ * A tag that this server draws numbers of; see segment.c.  What numbers are
+ * taken from is in its first cache line.
  */
 typedef struct Segment
 {
@@ -499,7 +439,7 @@ typedef struct Segment
 	 * lock; a new generation is put there under the lock.  The generation
 	 * only ever goes up, whatever tag the entry has.
 	 */
-	pg_atomic_uint64 word;
+	CACHE_LINE_ALIGNED pg_atomic_uint64 word;
 
 	/*
 	 * The buffer of a generation is the one of its lowest bit.  Written under
@@ -526,8 +466,9 @@ typedef struct Segment
 	bool		has_next;		/* the buffer that is not in use is ready */
 	bool		in_flight;		/* it was asked for, and there is no answer */
 	uint32		answers;		/* counts them */
-	char		tag[SEGMENT_TAG_SIZE];
-	char		incarnation[SEGMENT_INCARNATION_SIZE];	/* '' for not known */
+	char		tag[SEGMENT_TAG_SIZE];	/* in UTF-8 */
+	char		incarnation[SEGMENT_INCARNATION_SIZE];	/* the registry's UUID,
+														 * '' for not known */
 
 	/* As the registry has it. */
 	int32		step;
@@ -561,13 +502,6 @@ typedef struct Segment
 } Segment;
 
 #define SEGMENT_CLOSED	PG_UINT32_MAX
-
-/* Each begins on a cache line; what is taken from is in the first. */
-typedef union SegmentPadded
-{
-	Segment		segment;
-	char		pad[TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(Segment))];
-} SegmentPadded;
 
 #define SEGMENT_DESCRIPTION_SIZE 1024
 #define SEGMENT_MESSAGE_SIZE	512
@@ -630,9 +564,7 @@ typedef struct SegmentCommand
 	SegmentResult result;
 } SegmentCommand;
 
-/*
- * The segments of this server.
- */
+/* The segments of this server. */
 typedef struct Segments
 {
 	LWLock	   *lock;			/* itself set at server start */
@@ -645,9 +577,8 @@ typedef struct Segments
 	pg_atomic_uint64 valid_until_us;
 
 	/*
-	 * Something is asked for.  Set by anyone, with no lock, before the
-	 * services are woken; cleared by the services before they look what it
-	 * is.
+	 * Something is asked for.  Set by anyone, with no lock, before they wake
+	 * the services, which clear it before they look what it is.
 	 */
 	pg_atomic_uint32 requested;
 
@@ -678,29 +609,22 @@ typedef struct Segments
 
 #define SEGMENTS_ALWAYS	PG_UINT64_MAX
 
-/*
- * What the clock was at server start; see clock.c.
- */
+/* From the steady clock to the server's timestamps; see clock.c. */
 typedef struct Clock
 {
-	/*
-	 * From the steady clock to the server's timestamps.  Set at server start,
-	 * and read only from then on.
-	 */
+	/* Set at server start, and read only from then on. */
 	int64		offset_us;
 
 	/*
-	 * The same as it was last seen: it changes when the server's clock is
-	 * set, see clock_watch_steps().  Changed by anyone, with no lock, by
+	 * As it was last seen: it changes when the server's clock is set, see
+	 * clock_watch_steps().  Changed by anyone, with no lock, by
 	 * compare-and-swap from what was read before the clock was read, so that
 	 * a step is seen once.
 	 */
 	pg_atomic_uint64 offset_seen_us;
 } Clock;
 
-/*
- * What a session that wants an ID may have to wait for; see waits.c.
- */
+/* What a session that wants an ID may have to wait for; see waits.c. */
 typedef enum WaitKind
 {
 	WAIT_MARK,					/* the durable mark to be raised */
@@ -742,10 +666,7 @@ typedef struct StatsReset
 	uint64		issued;
 } StatsReset;
 
-/*
- * Lines for the server's log of which each kind comes at most once a minute;
- * see clock.c.
- */
+/* Lines for the log, of each kind one a minute at most; see clock.c. */
 typedef enum LogKind
 {
 	LOG_OF_WAIT,					/* of each WaitKind */
@@ -773,9 +694,9 @@ typedef struct LogThrottle
 } LogThrottle;
 
 /*
- * The structs follow the rules above.  The lock, the counts and the pointers
- * are set at server start, and read only from then on; what they point to
- * follows the rules above, too.  Other fields have their rule here.
+ * The structs follow the rules above, and so does what the pointers point to.
+ * The lock, the counts and the pointers are set at server start, and read only
+ * from then on.  Other fields have their rule here.
  */
 typedef struct SharedState
 {
@@ -796,9 +717,9 @@ typedef struct SharedState
 	int			nsegments;		/* entries, one for each tag possible */
 	int			nprepared;		/* notes, one for each prepared transaction
 								 * and one for each backend possible */
-	SlotPadded *slots;
-	BackendEntryPadded *backends;
-	SegmentPadded *segment_entries;
+	Slot	   *slots;
+	BackendEntry *backends;
+	Segment    *segment_entries;
 	PreparedNote *prepared;
 
 	/*
@@ -808,35 +729,27 @@ typedef struct SharedState
 	 */
 	TimeLineID	primary_timeline;
 
+	/* Has snowflake_horizon() been called?  Set by anyone, with no lock. */
+	bool		horizon_is_used;
+
 	/*
 	 * The latest time unit that a backend has gone to, to draw there; with
 	 * the logical clock at least that of server start.  Raised by anyone
 	 * before an ID is taken there, read by anyone for each ID, with no lock.
-	 * On a cache line that holds nothing else.
 	 */
-	char		pad_latest[PG_CACHE_LINE_SIZE];
-	pg_atomic_uint64 latest_unit;
+	CACHE_LINE_ALIGNED pg_atomic_uint64 latest_unit;
 
-	/*
-	 * Has snowflake_horizon() been called?  Set by anyone, with no lock.
-	 */
-	bool		horizon_is_used;
-
-	/* With no lock, see there.  On cache lines that hold nothing else. */
-	char		pad[PG_CACHE_LINE_SIZE];
-	Stats		stats;
+	CACHE_LINE_ALIGNED Stats stats;
 } SharedState;
 
 /* NULL when the library was not preloaded. */
 extern SharedState *shared;
 
-#define SLOT(i)		(&shared->slots[i].slot)
-#define BACKEND(i)	(&shared->backends[i].entry)
-#define SEGMENT(i)	(&shared->segment_entries[i].segment)
+#define SLOT(i)		(&shared->slots[i])
+#define BACKEND(i)	(&shared->backends[i])
+#define SEGMENT(i)	(&shared->segment_entries[i])
 
-/*
- * Set a counter to a value unless it is higher.
- */
+/* Set a counter to a value unless it is higher. */
 static inline void
 shmem_raise(pg_atomic_uint64 *counter, uint64 value)
 {

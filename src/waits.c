@@ -3,8 +3,6 @@
  * waits.c
  *		The waits of a session that wants an ID: shown, counted and bounded.
  *
- * The sleeps are in other files; this one has what they share.
- *
  * Locking: none.  Counters are atomic, see shmem.h.
  *
  *-------------------------------------------------------------------------
@@ -102,40 +100,36 @@ wait_error_passes(int sqlstate)
 		sqlstate == ERRCODE_LOCK_NOT_AVAILABLE;
 }
 
-/*
- * The number of a wait event with a name.  Each process has to ask for it
- * once.
- */
+/* The wait events: those of sessions, then those of the two workers. */
+static const char *const event_names[] = {
+	[WAIT_MARK] = "SnowflakeMark",
+	[WAIT_CLOCK] = "SnowflakeClock",
+	[WAIT_UNIT] = "SnowflakeTimeUnit",
+	[WAIT_NODE] = "SnowflakeNode",
+	[WAIT_SEGMENT] = "SnowflakeSegment",
+	"SnowflakeMarkWriterMain",
+	"SnowflakeServicesMain"
+};
+
+/* Each process has to ask for its number once. */
 static uint32
-event(uint32 *number, const char *name)
+event(int i)
 {
-	if (*number == 0)
-		*number = WaitEventExtensionNew(name);
-	return *number;
+	static uint32 numbers[lengthof(event_names)];
+
+	if (numbers[i] == 0)
+		numbers[i] = WaitEventExtensionNew(event_names[i]);
+	return numbers[i];
 }
 
 uint32
 wait_event(WaitKind kind)
 {
-	static uint32 numbers[WAIT_KINDS];
-	static const char *const names[WAIT_KINDS] = {
-		[WAIT_MARK] = "SnowflakeMark",
-		[WAIT_CLOCK] = "SnowflakeClock",
-		[WAIT_UNIT] = "SnowflakeTimeUnit",
-		[WAIT_NODE] = "SnowflakeNode",
-		[WAIT_SEGMENT] = "SnowflakeSegment"
-	};
-
-	return event(&numbers[kind], names[kind]);
+	return event(kind);
 }
 
 uint32
 wait_event_worker(const Worker *worker)
 {
-	static uint32 mark_writer;
-	static uint32 services;
-
-	return worker == &shared->services ?
-		event(&services, "SnowflakeServicesMain") :
-		event(&mark_writer, "SnowflakeMarkWriterMain");
+	return event(worker == &shared->services ? WAIT_KINDS + 1 : WAIT_KINDS);
 }

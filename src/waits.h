@@ -17,9 +17,7 @@
 /* A longer sleep looks again this often, since things may have changed. */
 #define WAIT_SLICE_MS	100
 
-/*
- * The waits of one call, zeroed before the first.
- */
+/* The waits of one call, zeroed before the first. */
 typedef struct Wait
 {
 	instr_time	since;			/* when it began to wait */
@@ -30,18 +28,13 @@ typedef struct Wait
 } Wait;
 
 /*
- * How long the caller may still wait, in microseconds: up to max_wait from the
- * first of these calls.
+ * How long the caller may still wait: up to max_wait from the first of these
+ * calls.  In ms it is rounded up.
  */
 extern int64 wait_left_us(Wait *wait);
-
-/* The same in ms, rounded up. */
 extern int64 wait_left_ms(Wait *wait);
 
-/*
- * Sleep on a condition variable, for a while at most, as this is to be called
- * in a loop.
- */
+/* Sleep on a condition variable for a while at most: to be called in a loop. */
 extern void wait_sleep(Wait *wait, WaitKind kind, ConditionVariable *changed,
 					   int64 left_ms);
 
@@ -59,9 +52,8 @@ extern void wait_log(const Wait *wait, const char *what, const char *detail,
 					 const char *hint);
 
 /*
- * The SQLSTATE of a wait that has run out.  Where it is for something that
- * passes by itself, clients may try again, as after lock_timeout; else
- * somebody has to mend the cause first.
+ * The SQLSTATE of a wait that has run out.  Where the cause passes by itself,
+ * clients may try again, as after lock_timeout; else somebody has to mend it.
  */
 static inline int
 wait_sqlstate(bool passes)
@@ -73,10 +65,7 @@ wait_sqlstate(bool passes)
 /* Does an error of a background worker, or of the registry, pass by itself? */
 extern bool wait_error_passes(int sqlstate);
 
-/*
- * The wait events, for pg_stat_activity.  They have names of their own from
- * PostgreSQL 17 on.
- */
+/* For pg_stat_activity, where they have names of their own from 17 on. */
 extern uint32 wait_event(WaitKind kind);
 extern uint32 wait_event_worker(const Worker *worker);
 

@@ -5,9 +5,8 @@
  *
  * A worker sleeps until somebody asks for something, without a timeout if
  * nothing is due, so an idle server does not wake up.  It notes an error in
- * shared memory for the sessions that wait.  It tries again when a session
- * that still needs the result asks again, so it does nothing for sessions that
- * gave up.
+ * shared memory for the sessions that wait, and tries again when one of them
+ * asks again, so it does nothing for sessions that gave up.
  *
  * A worker that cannot connect to the home database ends, as PostgreSQL does
  * not let it try again, and is started again by the postmaster.  That it has
@@ -21,7 +20,6 @@
 
 #include <dlfcn.h>
 
-#include "access/xact.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -35,7 +33,6 @@
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
 #include "utils/pidfile.h"
 #include "utils/wait_event.h"
 
@@ -58,8 +55,7 @@
 /* After it could not connect, which is a line in the log each time. */
 #define RECONNECT_S	5
 
-/* Told to end by the postmaster, as the server stops and has no more clients. */
-static volatile sig_atomic_t ends_with_server = false;
+volatile sig_atomic_t worker_ends_with_server = false;
 
 /* Were there too few slots for background workers?  Set in the postmaster. */
 static bool is_left_out = false;
@@ -72,10 +68,6 @@ worker_init_shmem(Worker *worker)
 	pg_atomic_init_u64(&worker->requested_at_us, 0);
 	ConditionVariableInit(&worker->changed);
 }
-
-/*
- * For sessions
- */
 
 /*
  * A worker that starts writes its process number, and then looks what there is
@@ -224,9 +216,6 @@ worker_is_refusing(const Worker *worker)
 	return worker->error_sqlstate == ERRCODE_CONFIG_FILE_ERROR;
 }
 
-/*
- * Say why it has not been done, as far as can be seen from here.
- */
 void
 worker_report(Worker *worker, const char *failure)
 {
@@ -262,22 +251,22 @@ worker_await(Worker *worker, Wait *wait, const char *failure)
 									   wait_event(WAIT_MARK));
 }
 
-/*
- * Errors
- */
-
-/*
- * Returns whether it is another error than the last one.
- */
+/* Returns whether it is another error than the last one. */
 static bool
-note(Worker *worker, int sqlstate, const char *error, const char *hint)
+note_error(Worker *worker, int sqlstate, const char *error, const char *hint)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	int			error_len;
+	int			hint_len;
 	bool		is_new;
 
+	/* cut to whole characters: views show it */
+	error_len = pg_mbcliplen(error, (int) strlen(error), WORKER_ERROR_SIZE - 1);
+	hint_len = pg_mbcliplen(hint, (int) strlen(hint), WORKER_ERROR_SIZE - 1);
+
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	strlcpy(worker->error, error, sizeof(worker->error));
-	strlcpy(worker->hint, hint, sizeof(worker->hint));
+	strlcpy(worker->error, error, error_len + 1);
+	strlcpy(worker->hint, hint, hint_len + 1);
 	worker->error_sqlstate = sqlstate;
 	worker->error_encoding = GetDatabaseEncoding();
 	is_new = strcmp(worker->last_error, worker->error) != 0;
@@ -286,22 +275,6 @@ note(Worker *worker, int sqlstate, const char *error, const char *hint)
 	LWLockRelease(shared->lock);
 	ConditionVariableBroadcast(&worker->changed);
 	return is_new;
-}
-
-static bool
-note_error(Worker *worker, const ErrorData *edata)
-{
-	char		error[WORKER_ERROR_SIZE];
-	char		hint[WORKER_ERROR_SIZE];
-
-	snprintf(error, sizeof(error), "%s.%s%s", edata->message,
-			 edata->detail ? " " : "", edata->detail ? edata->detail : "");
-	strlcpy(hint, edata->hint ? edata->hint : "", sizeof(hint));
-
-	/* cut to whole characters: views show it */
-	error[pg_mbcliplen(error, (int) strlen(error), sizeof(error) - 1)] = '\0';
-	hint[pg_mbcliplen(hint, (int) strlen(hint), sizeof(hint) - 1)] = '\0';
-	return note(worker, edata->sqlerrcode, error, hint);
 }
 
 /*
@@ -337,7 +310,11 @@ worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg)
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(caller);
 		edata = CopyErrorData();
-		is_new = worker != NULL && note_error(worker, edata);
+		is_new = worker != NULL &&
+			note_error(worker, edata->sqlerrcode,
+					   edata->detail == NULL ? psprintf("%s.", edata->message) :
+					   psprintf("%s. %s", edata->message, edata->detail),
+					   edata->hint ? edata->hint : "");
 
 		if (log_is_due(alarm, &left_out) || is_new)
 			EmitErrorReport();
@@ -352,10 +329,6 @@ worker_attempt(Worker *worker, LogKind alarm, void (*task) (void *), void *arg)
 	MemoryContextSwitchTo(caller);
 	return edata;
 }
-
-/*
- * The life of a worker
- */
 
 /*
  * The file that this code was loaded from.  By its name alone the server would
@@ -421,7 +394,7 @@ terminate(int signo, siginfo_t *info, void *context)
 	int			save_errno = errno;
 
 	if (info->si_pid == PostmasterPid)
-		ends_with_server = true;
+		worker_ends_with_server = true;
 	die_by(signo, info);
 	errno = save_errno;
 }
@@ -451,8 +424,8 @@ worker_begin(Worker *worker)
 	if (!worker->connecting)
 		return 0;
 	worker->connecting = false;
-	(void) note(worker, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "It could not connect.",
-				"The server's log says why. Mend the cause; the background worker tries again when a session asks for an ID.");
+	(void) note_error(worker, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "It could not connect.",
+					  "The server's log says why. Mend the cause; the background worker tries again when a session asks for an ID.");
 	return clock_read_steady() + RECONNECT_S * USECS_PER_SEC;
 }
 
@@ -478,12 +451,6 @@ worker_take_request(Worker *worker)
 	return asked;
 }
 
-bool
-worker_ends_with_server(void)
-{
-	return ends_with_server;
-}
-
 /*
  * A shutdown that waits for its clients would wait for a session of ours, too,
  * where the registry is in this server.  (The PID may be that of another
@@ -496,7 +463,7 @@ worker_holds_up_stop(int pid)
 	char		line[MAXPGPATH] = "";
 	FILE	   *file;
 
-	if (ends_with_server || BackendPidGetProc(pid) == NULL ||
+	if (worker_ends_with_server || BackendPidGetProc(pid) == NULL ||
 		(file = AllocateFile("postmaster.pid", "r")) == NULL)
 		return false;
 	while (fgets(line, sizeof(line), file) != NULL)
@@ -520,7 +487,7 @@ worker_after_sleep(void)
 	}
 
 	/* a stop of the server is no error, so no line in the log */
-	if (ends_with_server)
+	if (worker_ends_with_server)
 		proc_exit(0);
 	CHECK_FOR_INTERRUPTS();
 	return reload;

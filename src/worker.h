@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * worker.h
- *		What the two background workers share.
- *
- * The workers are the mark writer (mark_writer.c, shared->mark_writer) and the
- * services (services.c, shared->services).
+ *		What the two background workers share: the mark writer (mark_writer.c)
+ *		and the services (services.c).
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SNOWFLAKE_WORKER_H
 #define SNOWFLAKE_WORKER_H
+
+#include <signal.h>
 
 #include "shmem.h"
 #include "waits.h"
@@ -37,9 +37,7 @@ extern void worker_ask(Worker *worker);
  * the worker's reason when max_wait has passed since the first of these calls.
  */
 extern void worker_await(Worker *worker, Wait *wait, const char *failure);
-
-/* Raises that ERROR. */
-extern void worker_report(Worker *worker, const char *failure);
+extern void worker_report(Worker *worker, const char *failure); /* that ERROR */
 
 /*
  * What it does at the moment, and the text for a DETAIL and a HINT that say so
@@ -66,14 +64,15 @@ extern bool worker_is_refusing(const Worker *worker);
 extern bool worker_is_left_out(void);
 
 /*
+ * In the postmaster: the first values in shared memory of one, and have one
+ * started with the server.
+ */
+extern void worker_init_shmem(Worker *worker);
+extern void worker_register(const char *name, const char *function);
+
+/*
  * For the workers themselves
  */
-
-/* In the postmaster: the first values in shared memory of one. */
-extern void worker_init_shmem(Worker *worker);
-
-/* In the postmaster: have one started with the server. */
-extern void worker_register(const char *name, const char *function);
 
 /*
  * At its start.  Returns 0, or, if the worker before could not connect, when
@@ -106,15 +105,10 @@ extern void worker_clear_error(Worker *worker);
  */
 extern bool worker_after_sleep(void);
 
-/*
- * At its end: does it end because the server stops?
- */
-extern bool worker_ends_with_server(void);
+/* Told to end by the postmaster, as the server stops and has no more clients. */
+extern volatile sig_atomic_t worker_ends_with_server;
 
-/*
- * Does this server want to stop, and may it be waiting for the end of a
- * session of that process?
- */
+/* May the server want to stop, and wait for the end of that process's session? */
 extern bool worker_holds_up_stop(int pid);
 
 #pragma GCC visibility pop
