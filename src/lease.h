@@ -105,9 +105,7 @@ typedef struct Grant
 
 /* What this server says of itself: see lease.c. */
 extern const char *lease_token(void);
-
 extern const char *lease_instance(void);
-
 extern int	lease_held(const char **token);
 
 /* Is it a number that this server can have? */

@@ -228,9 +228,6 @@ compare_with_seen(RegistryLink *link, const PGresult *answer)
 	return true;
 }
 
-/*
- * The answer is there, and committed.
- */
 static void
 handle_row(RegistryLink *link, const PGresult *answer, int64 now)
 {

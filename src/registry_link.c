@@ -122,9 +122,6 @@ disconnect(RegistryLink *link)
 	link->has_asked = false;
 }
 
-/*
- * How long to pause after another failure.
- */
 static int64
 next_pause_ms(RegistryLink *link, bool passes)
 {
@@ -380,9 +377,6 @@ forget_answer(RegistryLink *link)
 	link->warning[0] = '\0';
 }
 
-/*
- * The connection is there.
- */
 static void
 greet(RegistryLink *link)
 {
@@ -488,9 +482,7 @@ ask(RegistryLink *link)
 	await_answer(link, LINK_ASKING, is_sent, link->sent_at);
 }
 
-/*
- * When a link that rests is to go on.
- */
+/* For a link that rests. */
 static int64
 goes_on_at(RegistryLink *link)
 {
@@ -549,9 +541,6 @@ give_up_asking(RegistryLink *link, const char *reason)
 		registry_link_give_up(link, reason, NULL);
 }
 
-/*
- * An answer to something.
- */
 static void
 finish(RegistryLink *link)
 {
@@ -596,9 +585,6 @@ finish(RegistryLink *link)
 	}
 }
 
-/*
- * Read what has come.
- */
 static void
 receive(RegistryLink *link)
 {
@@ -685,32 +671,28 @@ registry_link_serve(RegistryLink *link)
 	}
 }
 
-void
-registry_link_wait(RegistryLink *link, LinkWait *wait)
+long
+registry_link_wait(RegistryLink *link, WaitEventSet *set)
 {
 	int64		until = link->until;
 
-	wait->socket = PGINVALID_SOCKET;
-	wait->events = 0;
-	wait->timeout_ms = -1;
 	if (!link->client->is_used())
-		return;
+		return -1;
 
 	if (link->state == LINK_RESTING)
 		until = goes_on_at(link);
-	if (until != PG_INT64_MAX)
-		wait->timeout_ms = (long) Min(Max((until - clock_read_steady() + 999) / 1000, 0),
-									  PG_INT32_MAX);
-	if (link->state == LINK_RESTING)
-		return;
+	else if (PQsocket(link->conn) != PGINVALID_SOCKET)
+	{
+		int			events = WL_SOCKET_READABLE | (link->needs_flush ? WL_SOCKET_WRITEABLE : 0);
 
-	wait->socket = PQsocket(link->conn);
-	if (link->state == LINK_CONNECTING)
-		wait->events = link->polling == PGRES_POLLING_READING ?
-			WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE;
-	else
-		wait->events = WL_SOCKET_READABLE |
-			(link->needs_flush ? WL_SOCKET_WRITEABLE : 0);
+		if (link->state == LINK_CONNECTING)
+			events = link->polling == PGRES_POLLING_READING ?
+				WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE;
+		AddWaitEventToSet(set, events, PQsocket(link->conn), NULL, link);
+	}
+	if (until == PG_INT64_MAX)
+		return -1;
+	return (long) Min(Max((until - clock_read_steady() + 999) / 1000, 0), PG_INT32_MAX);
 }
 
 void

@@ -43,9 +43,7 @@ typedef struct LinkRequest
 
 typedef struct RegistryLink RegistryLink;
 
-/*
- * Why it did not work, in UTF-8.
- */
+/* Why it did not work, in UTF-8. */
 typedef struct LinkFailure
 {
 	const char *sentence;		/* that says so */
@@ -152,21 +150,14 @@ struct RegistryLink
 	PGresult   *answer;			/* until it is committed and handled */
 };
 
-/*
- * What to wait for before registry_link_serve() is to be called again: events
- * of a socket, PGINVALID_SOCKET for none, and a time in ms, -1 for none.
- */
-typedef struct LinkWait
-{
-	pgsocket	socket;
-	int			events;
-	long		timeout_ms;
-} LinkWait;
-
 /* Do what can be done now.  Raises an ERROR where its client does. */
 extern void registry_link_serve(RegistryLink *link);
 
-extern void registry_link_wait(RegistryLink *link, LinkWait *wait);
+/*
+ * What to wait for before that is to be called again: adds its socket to a set,
+ * if there is one, with the link as user data.  Returns a time in ms, -1 for none.
+ */
+extern long registry_link_wait(RegistryLink *link, WaitEventSet *set);
 
 /* Its client has raised an ERROR: let some time pass. */
 extern void registry_link_pause(RegistryLink *link);

@@ -194,9 +194,9 @@ segment_has_numbers(Segment *segment)
 uint64
 segment_issued(Segment *segment)
 {
-	uint64		word = pg_atomic_read_u64(&segment->word);
+	uint32		used;
 
-	return segment->issued + (GONE(word) == SEGMENT_CLOSED ? 0 : GONE(word));
+	return segment->issued + (segment_used(segment, &used) ? used : 0);
 }
 
 /*
@@ -275,9 +275,6 @@ segment_forget_registry(void)
 	LWLockRelease(segments->lock);
 }
 
-/*
- * Another segment is wanted.
- */
 static void
 ask(Segment *segment)
 {

@@ -9,8 +9,7 @@
  * What they have done is committed in the registry, whatever becomes of the
  * session's transaction.
  *
- * Locking: what a session asks for, and what came of it, is under
- * Segments.lock.
+ * Locking: see SegmentCommand in shmem.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -160,7 +159,6 @@ try_to_ask(SegmentCommandKind kind, const char *utf8, const SegmentOptions *opti
 		command->kind = kind;
 		strlcpy(command->tag, utf8, sizeof(command->tag));
 		command->options = *options;
-		memset(&command->result, 0, sizeof(command->result));
 		is_mine = true;
 	}
 	LWLockRelease(segments->lock);
@@ -170,9 +168,6 @@ try_to_ask(SegmentCommandKind kind, const char *utf8, const SegmentOptions *opti
 	return is_mine;
 }
 
-/*
- * Take the result when it is there.
- */
 static bool
 try_to_finish(SegmentResult *result)
 {

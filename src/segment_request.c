@@ -3,12 +3,9 @@
  * segment_request.c
  *		What the registry is asked about segments, and what it answers.
  *
- * A request is a statement with its parameters as text, an answer is rows.
- * The home database has the same functions, so it gets the same requests and
- * gives the same answers, as a result of SPI.
- *
- * Pure functions of their arguments: segment_fetch.c knows which request is
- * under way.
+ * A request is a statement with its parameters as text, an answer is rows.  The
+ * home database gets the same requests, as it has the same functions, and gives
+ * the same answers, by SPI.  Pure functions of their arguments.
  *
  *-------------------------------------------------------------------------
  */

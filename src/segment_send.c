@@ -4,10 +4,8 @@
  *		Sends requests for segments to the registry, or to the home database.
  *
  * If snowflake.registry is set, the services ask the registry, over another
- * connection than the lease's.  So a tag that somebody has locked in the
- * registry does not hold up the lease of the node number.
- *
- * Else the home database is asked, in a transaction of the services.  It gets
+ * connection than the lease's, so that a tag that somebody has locked there does
+ * not hold that up.  Else they ask the home database in a transaction.  It gets
  * the extension snowflake_registry when the first tag is created.
  *
  *-------------------------------------------------------------------------

@@ -158,13 +158,10 @@ wait_for_events(long timeout_ms)
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	for (int i = 0; is_connected && i < (int) lengthof(links); i++)
 	{
-		LinkWait	wait;
+		long		link_ms = registry_link_wait(links[i], set);
 
-		registry_link_wait(links[i], &wait);
-		if (wait.socket != PGINVALID_SOCKET)
-			AddWaitEventToSet(set, wait.events, wait.socket, NULL, links[i]);
-		if (wait.timeout_ms >= 0 && (timeout_ms < 0 || wait.timeout_ms < timeout_ms))
-			timeout_ms = wait.timeout_ms;
+		if (link_ms >= 0 && (timeout_ms < 0 || link_ms < timeout_ms))
+			timeout_ms = link_ms;
 	}
 
 	n = WaitEventSetWait(set, timeout_ms, events, lengthof(events),
