@@ -14,7 +14,7 @@
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 
-#include "segment_fetch.h"
+#include "segment_request.h"
 
 const char	segment_take_sql[] =
 	"SELECT asked, incarnation, first, last, step, delta, remainder,"
