@@ -59,7 +59,7 @@ PG_FUNCTION_INFO_V1(snowflake_require_key_format);
 /* The table's columns. */
 enum
 {
-	COLUMN_NAME = 1,
+	COLUMN_NAME,
 	COLUMN_PREFIX,
 	COLUMN_DB_COUNT,
 	COLUMN_TABLES_PER_DB,
@@ -71,7 +71,7 @@ enum
 	COLUMN_VERSION_WIDTH,
 	COLUMN_NODE_WIDTH,
 	COLUMN_SEQUENCE_WIDTH,
-	COLUMNS = COLUMN_SEQUENCE_WIDTH
+	COLUMNS
 };
 
 /* What is kept, if anything is, and whether it still is what the table has. */
@@ -190,18 +190,6 @@ field_problem(FormatRow *format)
 	return NULL;
 }
 
-static int
-column_int(const Datum *values, int column)
-{
-	return DatumGetInt32(values[column - 1]);
-}
-
-static char *
-column_text(const Datum *values, int column)
-{
-	return TextDatumGetCString(values[column - 1]);
-}
-
 /*
  * Take a row apart.
  */
@@ -224,25 +212,25 @@ read_row(Relation rel, HeapTuple tuple)
 			elog(ERROR, "null in table \"%s\"", RelationGetRelationName(rel));
 	}
 
-	format->name = column_text(values, COLUMN_NAME);
-	format->zone_name = column_text(values, COLUMN_TIME_ZONE);
-	format->by_hash = strcmp(column_text(values, COLUMN_TEXT_ROUTE), "hash") == 0;
+	format->name = TextDatumGetCString(values[COLUMN_NAME]);
+	format->zone_name = TextDatumGetCString(values[COLUMN_TIME_ZONE]);
+	format->by_hash = strcmp(TextDatumGetCString(values[COLUMN_TEXT_ROUTE]), "hash") == 0;
 
-	prefix = column_text(values, COLUMN_PREFIX);
+	prefix = TextDatumGetCString(values[COLUMN_PREFIX]);
 	key->width[KEY_PREFIX] = (int) strlen(prefix);
 	strlcpy(key->prefix, prefix, sizeof(key->prefix));
-	key->width[KEY_DATABASE] = column_int(values, COLUMN_DATABASE_WIDTH);
-	key->width[KEY_TABLE] = column_int(values, COLUMN_TABLE_WIDTH);
-	key->width[KEY_VERSION] = column_int(values, COLUMN_VERSION_WIDTH);
+	key->width[KEY_DATABASE] = DatumGetInt32(values[COLUMN_DATABASE_WIDTH]);
+	key->width[KEY_TABLE] = DatumGetInt32(values[COLUMN_TABLE_WIDTH]);
+	key->width[KEY_VERSION] = DatumGetInt32(values[COLUMN_VERSION_WIDTH]);
 	key->width[KEY_TIME] = KEY_TIME_WIDTH;
-	key->width[KEY_NODE] = column_int(values, COLUMN_NODE_WIDTH);
-	key->width[KEY_SEQUENCE] = column_int(values, COLUMN_SEQUENCE_WIDTH);
+	key->width[KEY_NODE] = DatumGetInt32(values[COLUMN_NODE_WIDTH]);
+	key->width[KEY_SEQUENCE] = DatumGetInt32(values[COLUMN_SEQUENCE_WIDTH]);
 
-	key->tables_per_db = column_int(values, COLUMN_TABLES_PER_DB);
-	format->tables = key->tables_per_db * column_int(values, COLUMN_DB_COUNT);
-	key->max[KEY_DATABASE] = column_int(values, COLUMN_DB_COUNT) - 1;
+	key->tables_per_db = DatumGetInt32(values[COLUMN_TABLES_PER_DB]);
+	format->tables = key->tables_per_db * DatumGetInt32(values[COLUMN_DB_COUNT]);
+	key->max[KEY_DATABASE] = DatumGetInt32(values[COLUMN_DB_COUNT]) - 1;
 	key->max[KEY_TABLE] = format->tables - 1;
-	key->max[KEY_VERSION] = column_int(values, COLUMN_VERSION);
+	key->max[KEY_VERSION] = DatumGetInt32(values[COLUMN_VERSION]);
 
 	format->problem = field_problem(format);
 	if (format->problem == NULL)
