@@ -29,9 +29,9 @@
  * number and a time below.
  *
  * The lease is remembered in the home database, so that a restart can go on
- * with it while the registry is away.  It must be the same boot of the same
- * machine, as the deadline means nothing on another.  And it must be the same
- * data directory, as a copy must not go on with the number of the original.
+ * with it while the registry is away: on the same boot of the same machine, as
+ * the deadline means nothing on another, and in the same data directory, as a
+ * copy must not go on with the number of the original.
  *
  * A configured number is registered: that is a lease without an end.  It
  * belongs to a token, which is written into the home database before the
@@ -131,9 +131,7 @@ lease_ends_at(void)
 	return GetCurrentTimestamp() + ((int64) deadline - clock_read_steady());
 }
 
-/*
- * A text of the lease, in the encoding of the database.
- */
+/* A text of the lease, in the encoding of the database. */
 static const char *
 read_text(const char *text)
 {
@@ -223,8 +221,8 @@ lease_wait(uint64 unit, Wait *wait)
  */
 
 /*
- * The secret of this start of the server, or of the registration, by which the
- * registry knows it.
+ * The secret by which the registry knows this start of the server, or the
+ * registration.
  */
 const char *
 lease_token(void)

@@ -86,9 +86,7 @@ due(void)
 	return lease_link.has_asked ? registry.ask_at : 0;
 }
 
-/*
- * It did not work this time.  The lease goes on for as long as it lasts.
- */
+/* The lease goes on for as long as it lasts. */
 static const char *
 failed(const LinkFailure *failure, const char **hint)
 {

@@ -108,8 +108,8 @@ open_draws_note(uint64 unit)
 }
 
 /*
- * Where its note may be: the places from one that its ID says, since a look at each
- * that is taken costs as much as the server has processes.
+ * Where its note may be: from the place that its ID says, since a look at each that
+ * is taken costs as much as the server has processes.
  */
 static PreparedNote *
 prepared_place(TransactionId xid, int i)

@@ -19,9 +19,8 @@
  * the next segment, which goes to the other buffer.  When all is gone, whoever
  * notices it first makes that the one in use, under the lock.
  *
- * A crash or a shutdown loses what is in the buffers, and nothing else: the
- * registry has given it out, durably, before it gets here, and gives it to
- * nobody again.
+ * A crash or a shutdown loses what is in the buffers, and nothing else: what the
+ * registry has given out, durably before it gets here, it gives to nobody again.
  *
  * A server that does not hear from the registry for lease_ttl takes no more
  * numbers.  So a registry that was promoted, and may have lost the last

@@ -86,9 +86,7 @@ extern bool segment_runs_out(Segment *segment);
 /* Numbers may be taken out of this span, from the next buffer on. */
 extern void segment_put(Segment *segment, int64 from, int64 to);
 
-/*
- * No session takes from it any more, and nothing is known of its incarnation.
- */
+/* No session takes from it any more, and nothing is known of its incarnation. */
 extern void segment_forget(Segment *segment, SegmentState state);
 
 /* All numbers that were taken of it since the server's start. */

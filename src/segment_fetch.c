@@ -8,13 +8,12 @@
  * the answer into shared memory.  segment_send.c sends it to the registry, or
  * to the home database if snowflake.registry is not set.
  *
- * One request can be for many tags, and fails as a whole.  A tag that is new to
- * the registry may have characters that the registry cannot store.  After that,
- * new tags are asked for one at a time.  The row of a known tag may be locked.
- * So those that were wanted then are doubted: each is asked for by itself, in
- * turn with the others, until that succeeds.  One that fails by itself is asked
- * for again only if a session asks again, and every DOUBT_US if it has numbers
- * left.
+ * One request can be for many tags, and fails as a whole.  A new tag may have
+ * characters that the registry cannot store: after that, new tags are asked for
+ * one at a time.  The row of a known tag may be locked: those that were wanted
+ * then are doubted, and each is asked for by itself, in turn with the others,
+ * until that succeeds.  One that fails by itself is asked for again only if a
+ * session asks again, and every DOUBT_US if it has numbers left.
  *
  * Every POLL_MS all tags are reported to the registry.  So it learns what it
  * had given out, and answers what was altered or dropped by other servers.
@@ -498,7 +497,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	}
 	for (int i = 0; i < request.nasks; i++)
 	{
-		static const SegmentRow no_tag = {0};
+		static const SegmentRow no_tag = {0};	/* the home database has none */
 		SegmentAsk *ask = &request.asks[i];
 		const SegmentRow *row = nrows == 0 ? &no_tag : segment_find_row(rows, nrows, ask->tag);
 

@@ -39,10 +39,7 @@ extern int64 segment_fetch_due(void);
 extern SegmentFetchKind segment_fetch_build(LinkRequest *sent, int64 sent_at,
 											bool is_first);
 
-/*
- * The answer to FETCH_TAKE.  There are no rows at home where no tag was created
- * yet.
- */
+/* The answer to FETCH_TAKE: no rows at home where no tag was created yet. */
 extern void segment_fetch_handle_rows(SegmentRow *rows, int nrows);
 
 /*
@@ -61,17 +58,11 @@ extern const char *segment_fetch_objection(const SegmentRow *rows, int nrows);
 /* The answer to FETCH_COMMAND: the session that has asked may read it. */
 extern void segment_fetch_handle_result(const SegmentResult *result);
 
-/*
- * The answer is an error that the registry, or the home database, has raised.
- * Its texts may be NULL.
- */
+/* The answer is an error of the database.  Its texts may be NULL. */
 extern void segment_fetch_note_error(int sqlstate, const char *message,
 									 const char *detail, const char *hint);
 
-/*
- * There is no answer.  The error is a sentence in UTF-8, and may pass by
- * itself.
- */
+/* There is no answer.  The error is a sentence, and may pass by itself. */
 extern void segment_fetch_note_no_answer(const char *error, bool passes);
 
 /* The setting snowflake.registry may have changed. */

@@ -35,10 +35,7 @@ PG_FUNCTION_INFO_V1(snowflake_segment_create);
 PG_FUNCTION_INFO_V1(snowflake_segment_alter);
 PG_FUNCTION_INFO_V1(snowflake_segment_drop);
 
-/*
- * Numbers taken at once for a set: fast, and little is lost where the set is
- * not read to its end.
- */
+/* Numbers taken at once for a set: little is lost where it is not read to its end. */
 #define SEGMENT_BATCH	100
 
 /* snowflake_segment_nextval(tag), snowflake_segment_next(tag) */
@@ -122,9 +119,7 @@ static const char *const command_names[] = {
 /* Has this session asked?  Only then it may touch what is there. */
 static bool is_mine = false;
 
-/*
- * This session does not wait for its command any more.
- */
+/* This session does not wait for its command any more. */
 static void
 abandon(int code, Datum arg)
 {
@@ -345,9 +340,7 @@ run_command(FunctionCallInfo fcinfo, SegmentCommandKind kind, const SegmentOptio
  * Their functions
  */
 
-/*
- * For null these are 0, see SegmentOptions.
- */
+/* For null these are 0, see SegmentOptions. */
 static int64
 getarg_number(FunctionCallInfo fcinfo, int argno, const char *name)
 {

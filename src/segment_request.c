@@ -216,9 +216,8 @@ segment_read_rows(const PGresult *answer, int nrows)
 }
 
 /*
- * Is it what the registry can say of a tag?  Not so of another version, or of
- * functions that only have these names; and then this server is to be none the
- * worse for it.
+ * Is it what the registry can say of a tag?  Not so where functions only have
+ * these names; and then this server is to be none the worse for it.
  */
 bool
 segment_row_is_sound(const SegmentRow *row)

@@ -227,7 +227,6 @@ typedef struct HomeCompare
 {
 	SegmentRow *rows;
 	int			nrows;
-	MemoryContext context;		/* for what is found */
 } HomeCompare;
 
 /* Is the place of a registry this database? */
@@ -318,6 +317,7 @@ static void
 compare(void *arg)
 {
 	HomeCompare *all = arg;
+	MemoryContext caller = CurrentMemoryContext;
 	SegmentRow **news = palloc(sizeof(SegmentRow *) * all->nrows);
 	int			nnews = 0;
 	char	   *schema;
@@ -340,7 +340,7 @@ compare(void *arg)
 			bool		isnull;
 			int			n = DatumGetInt32(SPI_getbinval(tuple, desc, 1, &isnull));
 			Datum		max_id = SPI_getbinval(tuple, desc, 2, &isnull);
-			MemoryContext old = MemoryContextSwitchTo(all->context);
+			MemoryContext old = MemoryContextSwitchTo(caller);
 
 			if (isnull)
 			{
@@ -362,7 +362,7 @@ compare(void *arg)
 static void
 compare_with_home(SegmentRow *rows, int nrows)
 {
-	HomeCompare all = {.rows = rows, .nrows = nrows, .context = CurrentMemoryContext};
+	HomeCompare all = {.rows = rows,.nrows = nrows};
 	ErrorData  *error = worker_attempt(NULL, LOG_OF_SEGMENT, compare, &all);
 	uint64		left_out;
 
