@@ -16,7 +16,6 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "nodes/bitmapset.h"
 #include "storage/proc.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -37,16 +36,22 @@ PG_FUNCTION_INFO_V1(pg_stat_get_snowflake_slots);
 PG_FUNCTION_INFO_V1(pg_stat_get_snowflake_segments);
 PG_FUNCTION_INFO_V1(pg_stat_snowflake_reset);
 
+/* What there is to say of one slot. */
+typedef struct SlotStats
+{
+	uint64		issued;			/* since shared memory was made */
+	uint64		issued_at_reset;
+	int			npids;
+	Datum	   *pids;			/* in one array of all slots */
+} SlotStats;
+
 /* A copy of what changes with the backends, all of it from one moment. */
 typedef struct StatsSnapshot
 {
 	uint64		issued;			/* by all, since shared memory was made */
-	uint64	   *of_slot;		/* and from each slot */
-	uint64	   *of_slot_at_reset;
 	StatsReset	reset;
 	int			nbackends;
-	int		   *pid;			/* of each of these, */
-	int		   *slot;			/* and its own slot */
+	SlotStats  *slots;
 	TimestampTz last_error_at;
 	char		last_error[WORKER_ERROR_SIZE];
 	int			last_error_encoding;
@@ -84,24 +89,25 @@ take_snapshot(void)
 {
 	/* All the memory first: nothing may fail under the lock. */
 	StatsSnapshot *result = palloc0(sizeof(StatsSnapshot));
+	uint64	   *issued = palloc(sizeof(uint64) * shared->nslots);
+	int		   *pid = palloc(sizeof(int) * shared->nbackends);
+	int		   *slot = palloc(sizeof(int) * shared->nbackends);
+	Datum	   *pids = palloc(sizeof(Datum) * shared->nbackends);
 	Worker	   *worker;
 
-	result->of_slot = palloc(sizeof(uint64) * shared->nslots);
-	result->of_slot_at_reset = palloc(sizeof(uint64) * shared->nslots);
-	result->pid = palloc(sizeof(int) * shared->nbackends);
-	result->slot = palloc(sizeof(int) * shared->nbackends);
+	result->slots = palloc0(sizeof(SlotStats) * shared->nslots);
 
 	LWLockAcquire(shared->lock, LW_SHARED);
-	count_issued(&result->issued, result->of_slot);
+	count_issued(&result->issued, issued);
 	for (int i = 0; i < shared->nbackends; i++)
 	{
 		if (BACKEND(i)->pid == 0)
 			continue;
-		result->pid[result->nbackends] = BACKEND(i)->pid;
-		result->slot[result->nbackends++] = BACKEND(i)->slot;
+		pid[result->nbackends] = BACKEND(i)->pid;
+		slot[result->nbackends++] = BACKEND(i)->slot;
 	}
 	for (int i = 0; i < shared->nslots; i++)
-		result->of_slot_at_reset[i] = SLOT(i)->issued_at_reset;
+		result->slots[i].issued_at_reset = SLOT(i)->issued_at_reset;
 	result->reset = shared->stats_reset;
 	worker = shared->services.last_error_at > shared->mark_writer.last_error_at ?
 		&shared->services : &shared->mark_writer;
@@ -110,6 +116,23 @@ take_snapshot(void)
 	result->last_error_encoding = worker->error_encoding;
 	LWLockRelease(shared->lock);
 
+	for (int i = 0; i < result->nbackends; i++)
+		result->slots[slot[i]].npids++;
+	for (int i = 0; i < shared->nslots; i++)
+	{
+		SlotStats  *of = &result->slots[i];
+
+		of->issued = issued[i];
+		of->pids = pids;
+		pids += of->npids;
+		of->npids = 0;
+	}
+	for (int i = 0; i < result->nbackends; i++)
+	{
+		SlotStats  *of = &result->slots[slot[i]];
+
+		of->pids[of->npids++] = Int32GetDatum(pid[i]);
+	}
 	return result;
 }
 
@@ -264,7 +287,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	uint64		last_unit;
 	uint64		waits = 0;
 	uint64		wait_us = 0;
-	Bitmapset  *slots_used = NULL;
+	int			slots_used = 0;
 	uint32		writer;
 	int			node = lease_node();
 	TimestampTz lease_ends;
@@ -283,8 +306,8 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	last_unit = pg_atomic_read_u64(&shared->latest_unit);
 	lease_ends = lease_ends_at();
 	snapshot = take_snapshot();
-	for (int i = 0; i < snapshot->nbackends; i++)
-		slots_used = bms_add_member(slots_used, snapshot->slot[i]);
+	for (int slot = 0; slot < shared->nslots; slot++)
+		slots_used += snapshot->slots[slot].npids > 0;
 	for (int kind = 0; kind < ID_WAIT_KINDS; kind++)
 	{
 		waits += pg_atomic_read_u64(&shared->stats.waits[kind]);
@@ -317,7 +340,7 @@ pg_stat_get_snowflake(PG_FUNCTION_ARGS)
 	if (limit_unit != 0)
 		set(&row, "reserved_until", TimestampTzGetDatum(clock_unit_or_end(limit_unit)));
 	set(&row, "backends", Int32GetDatum(snapshot->nbackends));
-	set(&row, "slots_used", Int32GetDatum(bms_num_members(slots_used)));
+	set(&row, "slots_used", Int32GetDatum(slots_used));
 	writer = pg_atomic_read_u32(&shared->mark_writer.proc);
 	if (may_read_all_stats() && writer != (uint32) -1)
 		set(&row, "mark_writer_pid", Int32GetDatum(ProcGlobal->allProcs[writer].pid));
@@ -343,38 +366,32 @@ pg_stat_get_snowflake_slots(PG_FUNCTION_ARGS)
 	StatsSnapshot *snapshot;
 	uint64		floor_unit;
 	int			node = lease_node();
-	Datum	   *pids;
 
 	shmem_require("read its statistics");
 	InitMaterializedSRF(fcinfo, 0);
 
 	floor_unit = pg_atomic_read_u64(&shared->mark.floor_unit);
 	snapshot = take_snapshot();
-	pids = palloc(sizeof(Datum) * snapshot->nbackends);
 	for (int i = 0; i < shared->nslots; i++)
 	{
+		SlotStats  *slot = &snapshot->slots[i];
 		Row			row = begin_row(rsinfo->setDesc);
 		uint64		unit;
 		uint64		sequence;
-		bool		drawn = read_last(i, snapshot->of_slot[i], floor_unit, &unit, &sequence);
-		int			npids = 0;
+		bool		drawn = read_last(i, slot->issued, floor_unit, &unit, &sequence);
 
-		for (int k = 0; k < snapshot->nbackends; k++)
-		{
-			if (snapshot->slot[k] == i)
-				pids[npids++] = Int32GetDatum(snapshot->pid[k]);
-		}
 		set(&row, "worker", Int32GetDatum(i));
-		set(&row, "backends", Int32GetDatum(npids));
+		set(&row, "backends", Int32GetDatum(slot->npids));
 		if (may_read_all_stats())
-			set(&row, "pids", PointerGetDatum(construct_array(pids, npids, INT4OID, sizeof(int32),
-															  true, TYPALIGN_INT)));
+			set(&row, "pids", PointerGetDatum(slot->npids == 0 ? construct_empty_array(INT4OID) :
+											  construct_array(slot->pids, slot->npids, INT4OID,
+															  sizeof(int32), true, TYPALIGN_INT)));
 		if (drawn)
 			set(&row, "last_ts", TimestampTzGetDatum(clock_unit_or_end(unit)));
 		if (drawn && node >= 0)
 			set(&row, "last_id", Int64GetDatum(layout_pack(&snowflake_layout, unit, (uint64) node,
 														   i, sequence)));
-		set(&row, "issued", since_reset(snapshot->of_slot[i], snapshot->of_slot_at_reset[i]));
+		set(&row, "issued", since_reset(slot->issued, slot->issued_at_reset));
 		tuplestore_putvalues(rsinfo->setResult, row.tupdesc, row.values, row.nulls);
 	}
 	return (Datum) 0;
