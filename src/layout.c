@@ -155,7 +155,7 @@ parse_field(const char *str, size_t len, Layout *layout, bool *seen, LayoutError
 			 rest_len == 1 && rest[0] == 's' ? US_PER_S : 0);
 		return layout->unit_us > 0 ||
 			fail(error, "The time unit in \"%.*s\" must be a whole number, 1 or more, of \"ms\" or \"s\", such as \"@10ms\".",
-					clip(str, len), str);
+				 clip(str, len), str);
 	}
 
 	if (rest[0] == '@')

@@ -163,8 +163,8 @@ ids_of_period(TypeCacheEntry *typcache, const RangeType *period)
 static Datum
 make_id_range(IdRange ids)
 {
-	RangeBound	lower = {.val = Int64GetDatum((int64) ids.first), .inclusive = true, .lower = true};
-	RangeBound	upper = {.val = Int64GetDatum((int64) ids.end), .infinite = ids_unbounded(ids)};
+	RangeBound	lower = {.val = Int64GetDatum((int64) ids.first),.inclusive = true,.lower = true};
+	RangeBound	upper = {.val = Int64GetDatum((int64) ids.end),.infinite = ids_unbounded(ids)};
 
 	return RangeTypePGetDatum(make_range(lookup_type_cache(INT8RANGEOID,
 														   TYPECACHE_RANGE_INFO),

@@ -174,7 +174,9 @@ registry_link_sqlstate(const PGresult *answer)
 void
 registry_link_give_up(RegistryLink *link, const char *reason, const char *hint)
 {
-	fail(link, reason, &(LinkFailure) {.hint = hint,.passes = hint == NULL});
+	LinkFailure failure = {.hint = hint,.passes = hint == NULL};
+
+	fail(link, reason, &failure);
 }
 
 bool

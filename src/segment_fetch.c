@@ -241,8 +241,8 @@ build_take(LinkRequest *take, bool is_full, bool takes)
 	else
 	{
 		/*
-		 * What it was told counts while this server gives out numbers: one that
-		 * does not has none that the registry could have lost.
+		 * What it was told counts while this server gives out numbers: one
+		 * that does not has none that the registry could have lost.
 		 */
 		instance_name_start(segments->reporter, sizeof(segments->reporter));
 		segment_request_take(take, request.asks, request.nasks, request.hold, segments->reporter,

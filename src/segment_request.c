@@ -27,15 +27,18 @@ const char	segment_take_sql[] =
 	" reporter => $6::uuid, reports => $7::bigint, place => $8::text)";
 
 static const char *const command_sql[] = {
-	[SEGMENT_CREATE] = "SELECT NOT made, made, max_id, NULL FROM %ssnowflake_create_tag("
-	"tag => $1::text, start => $2::bigint, step => $3::integer,"
-	" delta => $4::integer, remainder => $5::integer,"
-	" max_value => $6::bigint, description => $7::text)",
-	[SEGMENT_ALTER] = "SELECT known, changed, max_id, delta FROM %ssnowflake_alter_tag("
-	"tag => $1::text, start => $2::bigint, step => $3::integer,"
-	" max_value => $4::bigint, description => $5::text)",
-	[SEGMENT_DROP] = "SELECT removed, removed, NULL, NULL FROM %ssnowflake_drop_tag("
-	"tag => $1::text, forget => $2::boolean)"
+	[SEGMENT_CREATE] =
+	("SELECT NOT made, made, max_id, NULL FROM %ssnowflake_create_tag("
+	 "tag => $1::text, start => $2::bigint, step => $3::integer,"
+	 " delta => $4::integer, remainder => $5::integer,"
+	 " max_value => $6::bigint, description => $7::text)"),
+	[SEGMENT_ALTER] =
+	("SELECT known, changed, max_id, delta FROM %ssnowflake_alter_tag("
+	 "tag => $1::text, start => $2::bigint, step => $3::integer,"
+	 " max_value => $4::bigint, description => $5::text)"),
+	[SEGMENT_DROP] =
+	("SELECT removed, removed, NULL, NULL FROM %ssnowflake_drop_tag("
+	 "tag => $1::text, forget => $2::boolean)")
 };
 
 /*
@@ -179,7 +182,9 @@ compare_rows(const void *a, const void *b)
 SegmentRow *
 segment_find_row(SegmentRow *rows, int nrows, const char *tag)
 {
-	return bsearch(&(SegmentRow) {.tag = tag}, rows, nrows, sizeof(SegmentRow), compare_rows);
+	SegmentRow	key = {.tag = tag};
+
+	return bsearch(&key, rows, nrows, sizeof(SegmentRow), compare_rows);
 }
 
 SegmentRow *
