@@ -90,7 +90,8 @@ BEGIN
     is_found := is_found OR FOUND;
 
     -- The files are shown to roles that may see them.
-    IF has_function_privilege('pg_show_all_file_settings()', 'EXECUTE') THEN
+    IF has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')
+        AND has_table_privilege('pg_file_settings', 'SELECT') THEN
         RETURN QUERY SELECT 'warning', format('pgEdge''s setting "snowflake.node" is in %s, line '
                 '%s, and is not read. Remove it there. The server''s number is '
                 '"snowflake.node_id".',

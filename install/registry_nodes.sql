@@ -91,8 +91,8 @@ BEGIN ATOMIC
     SELECT pg_catalog.count(*) FILTER (WHERE n.is_peer),
            pg_catalog.percentile_cont(0.5) WITHIN GROUP (ORDER BY n.clock_offset)
                FILTER (WHERE n.is_peer),
-           snowflake_nodes_peers.max_node::bigint + 1 - pg_catalog.count(*)
-               FILTER (WHERE n.node <= snowflake_nodes_peers.max_node AND n.is_taken)
+           least(snowflake_nodes_peers.max_node::bigint + 1 - pg_catalog.count(*)
+               FILTER (WHERE n.node <= snowflake_nodes_peers.max_node AND n.is_taken), 2147483647)
     FROM (SELECT l.node, l.clock_offset,
                  l.token <> snowflake_nodes_peers.token
                      AND l.renewed_at BETWEEN at - interval '30 s' AND at + interval '30 s'

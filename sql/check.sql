@@ -267,6 +267,11 @@ ALTER EXTENSION snowflake DROP FUNCTION snowflake_check();
 SET LOCAL client_min_messages = error;
 DROP EXTENSION snowflake CASCADE;
 SELECT * FROM snowflake_check() WHERE name IN ('extension', 'tables');
+-- nor is anything called that others have put there
+CREATE SCHEMA snowflake_catalog;
+CREATE FUNCTION snowflake_catalog.check_replication(text, boolean, text, OUT status text, OUT detail text)
+LANGUAGE sql AS $$SELECT 'ok', 'called'$$;
+SELECT status, detail FROM snowflake_check() WHERE name = 'replication';
 ROLLBACK;
 
 CREATE SCHEMA snowflake;

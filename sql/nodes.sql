@@ -72,6 +72,7 @@ SELECT anew();
 -- How far ahead
 --
 SELECT told(ask(1, 0, ahead => 10.000001));
+SELECT a.refusal, a.free FROM ask(1, 0, ahead => 10.000001, max_node => 2147483647, wants_peers => true) AS a;
 SELECT (ask(1, 0, ahead => 11.56)).refusal_detail, (ask(1, 0, ahead => 11.56)).refusal_hint \gx
 SELECT (ask(1, 0, mark => 90)).refusal_detail, (ask(1, 0, mark => 90)).refusal_hint \gx
 SELECT told(ask(1, 0, ahead => 10));

@@ -10,6 +10,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "commands/extension.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -134,11 +138,25 @@ check_value_bool(int row, int column)
 	return str && str[0] == 't';
 }
 
+int
+check_query_own(const char *columns, const char *call)
+{
+	Oid			extension = get_extension_oid("snowflake", true);
+	Oid			schema = get_namespace_oid("snowflake_catalog", true);
+
+	if (!OidIsValid(extension) || !OidIsValid(schema) ||
+		getExtensionOfObject(NamespaceRelationId, schema) != extension)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("schema snowflake_catalog of this extension is not in this database")));
+	return check_query(psprintf("SELECT %s FROM snowflake_catalog.%s", columns, call));
+}
+
 void
 check_call(CheckState *state, const char *call)
 {
 	int			nestlevel = check_begin();
-	int			n = check_query(psprintf("SELECT status, detail FROM snowflake_catalog.%s", call));
+	int			n = check_query_own("status, detail", call);
 
 	for (int i = 0; i < n; i++)
 		check_row(state, check_value(i, 1), check_value(i, 2));

@@ -69,7 +69,13 @@ extern int	check_query(const char *sql);
 extern char *check_value(int row, int column);
 extern bool check_value_bool(int row, int column);
 
-/* Add the rows of a check that is a function of install/check.sql. */
+/*
+ * Query a function of install/check.sql.  It runs with the caller's rights, so
+ * it must be the extension's: where that is not, others can have made one.
+ */
+extern int	check_query_own(const char *columns, const char *call);
+
+/* Add the rows of a check that is such a function. */
 extern void check_call(CheckState *state, const char *call);
 
 /* The columns that draw IDs by default, and the last IDs in them. */

@@ -27,7 +27,6 @@
 #include "access/table.h"
 #include "access/transam.h"
 #include "catalog/pg_type.h"
-#include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/value.h"
 #include "storage/lmgr.h"
@@ -158,11 +157,8 @@ find_columns(Findings *findings, Column **columns)
 	int			ncolumns = 0;
 	int			n;
 
-	if (!OidIsValid(get_extension_oid("snowflake", true)))
-		return 0;				/* as check_own_extension() says */
-	n = check_query("SELECT table_name, column_name, kind, type, expression,"
-					" holder, relid, attnum, index, skip"
-					" FROM snowflake_catalog.drawing_columns()");
+	n = check_query_own("table_name, column_name, kind, type, expression,"
+						" holder, relid, attnum, index, skip", "drawing_columns()");
 	*columns = palloc0(sizeof(Column) * n);
 	holders = palloc0(sizeof(Holder) * n);
 	for (int i = 0; i < n; i++)

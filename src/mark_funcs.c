@@ -261,8 +261,8 @@ snowflake_restore_mark(PG_FUNCTION_ARGS)
 				 errmsg("snowflake_catalog.restore_mark must be a trigger on snowflake_catalog.dumped_mark")));
 
 	heap_deform_tuple(trigdata->tg_trigtuple, tupdesc, row, isnull);
-	mark = DatumGetTimestampTz(row[0]);
-	if (isnull[0] || TIMESTAMP_NOT_FINITE(mark))
+	mark = isnull[0] ? DT_NOBEGIN : DatumGetTimestampTz(row[0]);
+	if (TIMESTAMP_NOT_FINITE(mark))
 		return PointerGetDatum(NULL);
 
 	/* for the next trigger, see install/dump.sql */

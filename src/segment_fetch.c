@@ -499,7 +499,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	{
 		static const SegmentRow no_tag = {0};	/* the home database has none */
 		SegmentAsk *ask = &request.asks[i];
-		const SegmentRow *row = nrows == 0 ? &no_tag : segment_find_row(rows, nrows, ask->tag);
+		const SegmentRow *row = rows == NULL ? &no_tag : segment_find_row(rows, nrows, ask->tag);
 
 		if (pg_atomic_read_u32(&ask->segment->serial) != ask->serial ||
 			ask->segment->state == SEGMENT_FREE)
