@@ -528,7 +528,8 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	segments->error[0] = '\0';
 	LWLockRelease(segments->lock);
 
-	if (request.nasks > 0)
+	/* an answer without rows confirms nothing: a registry's numbers may be here */
+	if (request.nasks > 0 && (rows == NULL || nrows > 0))
 		pg_atomic_write_u64(&segments->valid_until_us,
 							segment_is_at_home() ? SEGMENTS_ALWAYS :
 							(uint64) (request.sent_at + Min(request.hold, rows[0].hold)));
