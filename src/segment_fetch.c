@@ -499,7 +499,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	{
 		static const SegmentRow no_tag = {0};	/* the home database has none */
 		SegmentAsk *ask = &request.asks[i];
-		const SegmentRow *row = rows == NULL ? &no_tag : segment_find_row(rows, nrows, ask->tag);
+		const SegmentRow *row = nrows == 0 ? &no_tag : segment_find_row(rows, nrows, ask->tag);
 
 		if (pg_atomic_read_u32(&ask->segment->serial) != ask->serial ||
 			ask->segment->state == SEGMENT_FREE)
@@ -528,8 +528,7 @@ segment_fetch_handle_rows(SegmentRow *rows, int nrows)
 	segments->error[0] = '\0';
 	LWLockRelease(segments->lock);
 
-	/* an answer without rows confirms nothing: a registry's numbers may be here */
-	if (request.nasks > 0 && (rows == NULL || nrows > 0))
+	if (request.nasks > 0)
 		pg_atomic_write_u64(&segments->valid_until_us,
 							segment_is_at_home() ? SEGMENTS_ALWAYS :
 							(uint64) (request.sent_at + Min(request.hold, rows[0].hold)));

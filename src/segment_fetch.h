@@ -39,7 +39,7 @@ extern int64 segment_fetch_due(void);
 extern SegmentFetchKind segment_fetch_build(LinkRequest *sent, int64 sent_at,
 											bool is_first);
 
-/* The answer to FETCH_TAKE: null at home where no tag was created yet. */
+/* The answer to FETCH_TAKE: no rows at home where no tag was created yet. */
 extern void segment_fetch_handle_rows(SegmentRow *rows, int nrows);
 
 /*

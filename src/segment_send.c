@@ -190,8 +190,10 @@ serve_at_home(void *arg)
 		MemoryContextSwitchTo(caller);
 		if (kind == FETCH_COMMAND)
 			result = segment_read_result(NULL);
-		else
+		else if (nrows > 0)
 			rows = segment_read_rows(NULL, nrows);
+		else
+			elog(ERROR, "it did not understand the request");
 	}
 	home_commit();
 

@@ -619,6 +619,12 @@ $tests{databases} = sub {
 	$other->stop;
 
 	# by hand
+	my $function = $node->safe_psql('postgres', "SELECT pg_get_functiondef('snowflake_registry.snowflake_take_segments'::regproc)");
+	$node->safe_psql('postgres', $function =~ s/(?<=AS \$function\$).*(?=\$function\$)/BEGIN END/sr);
+	wait_for(sub { ($error = error_of($node, "SET snowflake.max_wait = '1s'; SELECT snowflake_segment_nextval('renamed', 100000)"))->{detail} =~ /understand/ });
+	like("$error->{sqlstate} $error->{detail}", qr/^55000 The home database cannot give segments: it did not understand the request\./, 'an answer without rows does not say that there is no tag');
+	is($node->safe_psql('postgres', "SELECT state FROM pg_stat_snowflake_segments WHERE tag = 'renamed'"), 'open', 'and the tag stays');
+	$node->safe_psql('postgres', $function);
 	take($node, 'renamed', 1);
 	$node->safe_psql('postgres', 'DROP EXTENSION snowflake_registry');
 	$error = error_of($node, "SELECT count(*) FROM generate_series(1, 100), snowflake_segment_nextval('renamed', 100000)");
