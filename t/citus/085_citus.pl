@@ -47,6 +47,7 @@ timezone = 'UTC'
 shared_buffers = 32MB
 max_connections = 200
 max_prepared_transactions = 200
+enable_seqscan = off
 citus.enable_statistics_collection = off
 citus.recover_2pc_interval = '1s'
 citus.local_hostname = '@{[ $node->host ]}'
