@@ -12,7 +12,7 @@ use List::Util qw(uniqnum);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC usleep);
 
 use FaultTest;
 use LeaseTest;
@@ -487,17 +487,21 @@ $tests{steps} = sub {
 	create($node, 'leaf', 100);
 	isnt(services_pid($node), $worker, 'another worker');
 
-	# Let the next segment be fetched so many seconds after the last one: draw
-	# what is left of the buffer in use, and a tenth of the other.  Returns how
-	# many numbers it spans.
+	# Let the next segment be fetched so many seconds after the last one was there,
+	# however long it takes to get to that: draw what is left of the buffer in use,
+	# and a tenth of the other.  Returns how many numbers it spans.
+	my $session = session($node);
+	my %fetched;
 	my $fetch_after = sub {
 		my ($tag, $seconds) = @_;
 
 		wait_next($node, $tag);
+		$fetched{$tag} //= clock_gettime(CLOCK_MONOTONIC);
 		my ($fetches, $last, $wanted) = split /\|/, stat_of($node, 'fetches, next_last, unused + (next_last - next_first + 10) / 10', $tag);
-		set_clock($node, $clock += $seconds);
-		$node->safe_psql('postgres', "SELECT count(*) FROM snowflake_segment_nextval('$tag', $wanted)");
+		set_clock($node, $clock += $seconds && $seconds - (clock_gettime(CLOCK_MONOTONIC) - $fetched{$tag}));
+		$session->query_safe("SELECT count(*) FROM snowflake_segment_nextval('$tag', $wanted)");
 		wait_next($node, $tag);
+		$fetched{$tag} = clock_gettime(CLOCK_MONOTONIC);
 		my ($now, $first, $next, $step, $min_step) = split /\|/, stat_of($node, 'fetches, next_first, next_last, step, min_step', $tag);
 		die "$now fetches after $fetches" if $now != $fetches + 1;
 		die "a gap after $last" if $first != $last + 1;
@@ -535,6 +539,7 @@ $tests{steps} = sub {
 	is($steps->('rare', (29 * $minute) x 2), '10 10', 'and stays there');
 	my ($unused, $last) = split /\|/, stat_of($node, 'unused + next_last - next_first + 1, next_last', 'rare');
 	is($unused, 19, 'then 19 numbers are in memory');
+	$session->quit;
 	$node->stop;
 	start_node($node);
 	is(join(' ', take($node, 'rare', 1)), $last + 1, 'which a restart loses');
