@@ -151,7 +151,8 @@ COMMENT ON FUNCTION snowflake_nodes_stranger(timestamptz, snowflake_node_request
 --
 -- While closed or guarded only a number that the server still has: then its claim
 -- was lost.  That is written down whether the server goes on with it or not, as
--- it has issued IDs up to its mark: "is_refused" is that it gets no number.
+-- it has issued IDs up to its mark: "is_refused" is that it gets no number.  Then
+-- a lease has no token any more, and a registration counts as away.
 --
 CREATE FUNCTION snowflake_nodes_claim(
     at timestamptz, ask snowflake_node_request, r snowflake_registry_place)
@@ -179,8 +180,9 @@ BEGIN
     INSERT INTO @extschema@.snowflake_node_lease AS o (node, token, instance, host, port, address,
         system_identifier, layout, claimed_at, renewed_at, expires_at, lease_ttl, floor, mark,
         clock_offset, renewals, max_node, started_at)
-    SELECT c.node, ask.token, ask.instance, ask.host, ask.port, inet_client_addr(),
-        ask.system_identifier, ask.layout, at, at,
+    SELECT c.node, CASE WHEN ask.number IS NOT NULL OR NOT is_refused THEN ask.token END,
+        ask.instance, ask.host, ask.port, inet_client_addr(), ask.system_identifier, ask.layout,
+        at, CASE WHEN is_refused THEN '-infinity' ELSE at END,
         CASE WHEN ask.number IS NULL THEN at + ask.lease_ttl ELSE 'infinity' END, ask.lease_ttl,
         -- lost claims may have issued that far
         CASE WHEN is_shut THEN 0 ELSE @extschema@.snowflake_nodes_limit(r.closed_until) END,
@@ -235,7 +237,8 @@ BEGIN
                                            ELSE 'The holders are' END,
                 string_agg(format('%s:%s (node %s, %slast seen %s)', coalesce(h.host, '?'), h.port,
                         h.node, CASE WHEN strangers THEN format('"%s", ', h.layout) END,
-                        to_char(h.renewed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')),
+                        to_char(greatest(h.claimed_at, h.renewed_at) AT TIME ZONE 'UTC',
+                                'YYYY-MM-DD HH24:MI:SS "UTC"')),
                     ', ' ORDER BY h.node) FILTER (WHERE h.place <= 20),
                 CASE WHEN count(*) > 20 THEN format(' and %s more', count(*) - 20) END)
             FROM (SELECT l.*, row_number() OVER (ORDER BY l.node) AS place
@@ -358,7 +361,8 @@ COMMENT ON FUNCTION snowflake_nodes_refuse(timestamptz, snowflake_node_request,
 -- A renewal is a new version of one row.  A thousand servers renew every 3 s, so it is
 -- tried at once; then after a look at the place; then under the lock of claims.
 --
--- What has expired but was not given to anybody else is renewed too, under that lock.
+-- What has expired but was not given to anybody else is renewed too, under that lock,
+-- unless servers with another layout have got numbers meanwhile.
 -- While closed, somebody else may have got what expired, but not what still runs by
 -- the clock of the server; after it, that may have been and is over: then there is a
 -- floor.  While guarded, what runs by the record is the server's as well.
@@ -432,7 +436,6 @@ BEGIN
             layout = ask.layout,
             renewed_at = at,
             expires_at = CASE WHEN ask.number IS NOT NULL THEN 'infinity'
-                              WHEN o.expires_at = 'infinity' THEN at + ask.lease_ttl
                               ELSE greatest(o.expires_at, at + ask.lease_ttl) END,
             lease_ttl = ask.lease_ttl,
             floor = CASE WHEN o.expires_at < at AND p.closed_until BETWEEN o.renewed_at AND at
@@ -459,10 +462,13 @@ BEGIN
           AND o.node = coalesce(ask.number, o.node)
           AND (ask.renewals IS NULL OR o.node IS DISTINCT FROM ask.held
                OR ask.renewals <= o.renewals)
-          AND (o.layout = ask.layout
-               OR NOT EXISTS (SELECT FROM @extschema@.snowflake_node_lease AS s
-                              WHERE s.node <> o.node
-                                AND @extschema@.snowflake_nodes_conflicts(at, ask, s)))
+          -- a registration ends by snowflake_release_node() only
+          AND (ask.number IS NOT NULL OR o.expires_at < 'infinity')
+          AND (o.layout = ask.layout AND o.renewed_at + o.lease_ttl >= at
+               OR step = 3 AND NOT EXISTS (
+                   SELECT FROM @extschema@.snowflake_node_lease AS s
+                   WHERE s.node <> o.node
+                     AND @extschema@.snowflake_nodes_conflicts(at, ask, s)))
           AND (o.expires_at >= at AND p.closed_until <= at
                OR o.node = ask.held AND ask.remaining > interval '0'
                OR step = 3 AND p.closed_until <= at AND p.guarded_until <= at)
@@ -662,7 +668,8 @@ COMMENT ON COLUMN snowflake_nodes.system_identifier IS
 'system identifier of the server, as the server gives it';
 COMMENT ON COLUMN snowflake_nodes.layout IS 'layout and epoch of the server';
 COMMENT ON COLUMN snowflake_nodes.claimed_at IS 'when the server got the number';
-COMMENT ON COLUMN snowflake_nodes.renewed_at IS 'when the server last renewed its lease';
+COMMENT ON COLUMN snowflake_nodes.renewed_at IS
+'when the server last renewed its lease; -infinity if it was refused';
 COMMENT ON COLUMN snowflake_nodes.expires_at IS
 'end of the lease; infinity if the number is registered';
 COMMENT ON COLUMN snowflake_nodes.clock_offset IS 'the server''s clock minus the registry''s clock';

@@ -106,7 +106,7 @@ SELECT closed_until FROM state;
 -- a clock that no server may have does not make a mark past
 SELECT told(ask(3, 3, number => 2));
 SELECT told(ask(3, 4, number => 2, mark => 1000000));
-SELECT told(ask(3, 5, held => 2, remaining => 9, lease_ttl => 10));
+SELECT snowflake_nodes_release(t(5), 2, 'infinity');
 SELECT told(ask(4, 100, held => 2, number => 2, ahead => 2000000, mark => 100)), (ask(4, 100, number => 2, ahead => 2000000, mark => 100)).refusal_detail;
 SELECT told(ask(4, 100, held => 2, ahead => 2000000, mark => 100));
 SELECT snowflake_nodes_release(t(101), 2, t(100)), told(ask(5, 102, held => 2));
@@ -444,6 +444,26 @@ UPDATE snowflake_node_lease SET layout = 'layout B';
 UPDATE world SET place = '7000/00000003/5/6';
 SELECT told(ask(2, 2, held => 1, remaining => 30));
 SELECT node, layout, s(mark) AS mark FROM snowflake_node_lease ORDER BY node;
+-- it stays refused: that is nobody's lease
+SELECT told(ask(2, 3, held => 1, remaining => 29)), told(ask(2, 3, held => 1));
+SELECT node, state, renewed_at, s(expires_at) AS expires FROM snowflake_nodes WHERE node = 1;
+-- and the number stays its own where it is configured, also when the others have stopped
+UPDATE snowflake_node_lease SET layout = 'layout B', expires_at = t(200) WHERE node = 0;
+SELECT told(ask(3, 4, number => 3, held => 3, remaining => 30));
+SELECT told(ask(3, 5, number => 3, held => 3, remaining => 29)), told(ask(3, 100, number => 3)), told(ask(4, 100, number => 3));
+SELECT (ask(4, 100, number => 3)).refusal_detail;
+SELECT told(ask(3, 200, number => 3)), told(ask(3, 200.000001, number => 3));
+
+--
+-- Another layout, when a lease has run out or the registered server was away
+--
+SELECT anew();
+SELECT told(ask(1, 0)), told(ask(2, 0, number => 1)), told(ask(3, 0));
+UPDATE snowflake_node_lease SET layout = 'layout B', expires_at = t(1000) WHERE node = 2;
+SELECT told(ask(1, 60)), told(ask(2, 60, number => 1));
+SELECT told(ask(1, 120.000001)), told(ask(2, 120.000001, number => 1));
+SELECT told(ask(1, 1000)), told(ask(2, 1000, number => 1));
+SELECT told(ask(1, 1000.000001)), told(ask(2, 1000.000001, number => 1));
 
 --
 -- Clocks of those that have renewed lately
@@ -548,9 +568,9 @@ UPDATE snowflake_node_lease SET renewed_at = t(100000344) WHERE node = 0;
 SELECT told(ask(7, 100000404, number => 2, held => 2, remaining => 60));
 UPDATE snowflake_node_lease SET renewed_at = t(100000343.999999) WHERE node = 0;
 SELECT told(ask(7, 100000404, number => 2, held => 2, remaining => 60));
--- it leases one again
-SELECT told(ask(7, 100000403, held => 2, remaining => 60));
-SELECT s(expires_at) AS expires FROM snowflake_node_lease WHERE node = 2;
+-- one that leases again gets another: this one ends only by a release
+SELECT told(ask(8, 100000600, machine => 7, held => 2, held_token => 7, remaining => 60, max_node => 9));
+SELECT expires_at, instance FROM snowflake_node_lease WHERE node = 2;
 -- one that is away does not keep a guard for more than a lease
 UPDATE world SET started = 100001000, place = '7000/00000001/5/6';
 SELECT anew();
