@@ -549,7 +549,7 @@ BEGIN
         IF exact THEN
             -- By the table, so that SELECT on it is the only right that is needed.  The condition
             -- lets the query read one partition; in the default one is what is between the others.
-            IF part.after_id < coalesce(part.from_id, 'Infinity') THEN
+            IF greatest(part.after_id, lowest) < coalesce(part.from_id, 'Infinity') THEN
                 rest := concat_ws(' OR ', rest, format(ids, key, greatest(part.after_id, lowest),
                     least(part.from_id - 1, highest)));
             END IF;

@@ -401,6 +401,18 @@ CREATE TABLE c.refusing_too (refusing int REFERENCES c.refusing CHECK (refusing 
 SELECT regexp_replace(c.plan('c.refusing', 'id'), ' of TIME', '');
 SELECT state, message ~ '^check constraint "E cast" of c.refusing fails with new IDs: smallint out of range$' AS message,
     detail ~ 'CONSTRAINT a_small CHECK ' AS detail, hint FROM error_of($$SELECT snowflake_convert('c.refusing', 'id', false)$$);
+-- nor is a function called that is in the partition key of somebody's table
+CREATE TABLE c.calls (n int);
+CREATE FUNCTION c.note() RETURNS int LANGUAGE sql AS 'INSERT INTO c.calls VALUES (1) RETURNING n';
+CREATE FUNCTION c.noting(int) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN c.note(); END';
+CREATE TABLE c.trap (a bigint) PARTITION BY HASH ((a + c.noting(1)));
+CREATE TABLE c.trapped (id bigserial PRIMARY KEY);
+SELECT 'c.trap'::regclass::oid AS trap \gset
+ALTER TABLE c.trapped ADD CONSTRAINT trap CHECK (satisfies_hash_partition(:trap, 1, 0, id));
+GRANT SELECT ON c.trap TO PUBLIC;    -- forget its key
+TRUNCATE c.calls;
+SELECT split_part(detail, E'\n', 1) FROM snowflake_convert('c.trapped', 'id') WHERE detail LIKE 'check%';
+SELECT count(*) FROM c.calls;
 -- what refuses nothing, and what only old rows meet
 CREATE TABLE c.content (id bigserial PRIMARY KEY CHECK (id > 0), other int CHECK (other < 5)) ;
 CREATE TABLE c.leads (id bigint PRIMARY KEY CHECK (id < 5));

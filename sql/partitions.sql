@@ -621,6 +621,14 @@ SELECT partition, rows FROM snowflake_partitions('old', exact => true);
 SELECT message, detail FROM error_of($$SELECT snowflake_create_partitions('old', '2020-01-01+00', '2020-01-02+00', '1 day')$$) \gx
 DROP TABLE old;
 
+-- from the lowest bigint on
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (-9223372036854775808) TO (0);
+CREATE TABLE t_2 PARTITION OF t DEFAULT;
+INSERT INTO t VALUES (-9223372036854775808), (0);
+SELECT partition, rows FROM snowflake_partitions('t', exact => true);
+DROP TABLE t;
+
 -- a retention of three days and three days ahead, as run by a schedule
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
 SELECT today, created, dropped
