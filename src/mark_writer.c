@@ -96,6 +96,7 @@ set_up_home(void)
 {
 	home_create();
 	record_write();
+	record_point();
 	ereport(LOG,
 			(errmsg("snowflake keeps its durable mark in database \"%s\" from now on",
 					snowflake_database),

@@ -17,9 +17,10 @@
  * superuser can write to without changing it: that of the settings of
  * databases.  So there is also a pointer to the mark, as in "ALTER DATABASE
  * postgres SET snowflake.recorded = 'time:41 ... since 2020-01-01 00:00:00+00
- * as node 1 on system 7420000000000000000'".  The services write it and the
- * node number, since a transaction that is left open can hold that up, and
- * issuing IDs need not wait for it.
+ * as node 1 on system 7420000000000000000'".  It is written with the mark at
+ * first use.  Later the services write it and the node number, since a
+ * transaction that is left open can hold that up, and issuing IDs need not wait
+ * for it.
  *
  * Dumps carry such settings to other servers, so the pointer ends with the
  * identifier of the system that it is of.  Another system's says nothing of
@@ -196,6 +197,16 @@ record_write(void)
 						  " ON CONFLICT (only_row) DO UPDATE SET layout = EXCLUDED.layout,"
 						  " epoch = EXCLUDED.epoch, node = EXCLUDED.node",
 						  lengthof(values), values);
+}
+
+void
+record_point(void)
+{
+	if (home_run_plain(record_pointers()) == 0 ||
+		strcmp(TextDatumGetCString(home_result(2)), record_pointer_text()) != 0)
+		home_run("ALTER DATABASE %s SET " POINTER " = %s",
+				 quote_identifier(get_database_name(MyDatabaseId)),
+				 quote_literal_cstr(record_pointer_text()));
 }
 
 char *
@@ -428,11 +439,8 @@ record_serve(void)
 		home_run("UPDATE " TABLE " SET timeline = %u", timeline);
 	else if (has_row)
 		before = confirmed_before(&row);
-	if (has_row && (home_run_plain(record_pointers()) == 0 ||
-					strcmp(TextDatumGetCString(home_result(2)), record_pointer_text()) != 0))
-		home_run("ALTER DATABASE %s SET " POINTER " = %s",
-				 quote_identifier(get_database_name(MyDatabaseId)),
-				 quote_literal_cstr(record_pointer_text()));
+	if (has_row)
+		record_point();
 	if (to_do & RECORD_LOOK)
 		remove_restored();
 	home_commit();

@@ -55,6 +55,9 @@ extern char *record_hint(const char *layout, const char *epoch);
 /* Record the configuration. */
 extern void record_write(void);
 
+/* Let other databases see that the mark is here. */
+extern void record_point(void);
+
 /* For the services: bring up to date what issuing IDs need not wait for. */
 extern int64 record_due(void);
 extern void record_serve(void);

@@ -626,8 +626,38 @@ sub ages_of_ours
 	return $ages =~ /^ *(\d+) .*snowflake (?:mark writer|services)/mg;
 }
 
+# Only the first ID needs one thing more than the mark: that the other databases
+# can see where it is.  It does not need the services, which never start here.
+sub test_first
+{
+	new_server('first', conf => "max_worker_processes = 1\nmax_logical_replication_workers = 0");
+	$node->safe_psql('home', q(BEGIN; ALTER DATABASE home SET work_mem = '8MB'; PREPARE TRANSACTION 'held'));
+
+	my $session = session($node, 'postgres');
+	$session->query_safe(q(SET snowflake.max_wait = '4s'));
+	my ($id, $error) = draw_one($session);
+	is($error->{sqlstate}, '55P03', 'ALTER DATABASE left open before the first ID: it waits');
+	like($error->{detail}, qr/failed in database "home": canceling statement due to lock timeout/, 'and says what for');
+	$node->safe_psql('home', q(ROLLBACK PREPARED 'held'));
+	$session->query_safe(q(SET snowflake.max_wait = '1min'));
+	($id, $error) = draw_one($session);
+	is($error->{sqlstate}, '', 'the first ID');
+	$session->quit;
+
+	$node->append_conf('postgresql.conf', "snowflake.database = 'postgres'");
+	$node->restart;
+	$session = session($node, 'postgres');
+	($id, $error) = draw_one($session);
+	like($error->{detail}, qr/the durable mark of this server is in database "home", and "snowflake\.database" is "postgres"/,
+		'another home database, with no services ever: nothing is issued');
+	$session->quit;
+	$node->stop;
+	return;
+}
+
 in_parallel(
 	process => \&test_process,
+	first => \&test_first,
 	tables => \&test_tables,
 	settings => \&test_settings,
 	lease => \&test_lease,
