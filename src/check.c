@@ -579,9 +579,7 @@ check_segments(CheckState *state)
 		const char *status;
 		char	   *detail;
 
-		LWLockAcquire(segments->lock, LW_SHARED);
-		segment = *SEGMENT(i);
-		LWLockRelease(segments->lock);
+		segment_copy(i, &segment);
 		if (segment.state == SEGMENT_FREE || segment.state == SEGMENT_MISSING)
 			continue;
 		ntags++;

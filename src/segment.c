@@ -162,6 +162,17 @@ is_exhausted(Segment *segment, uint64 word)
 	return GONE(word) >= segment->buffers[GENERATION(word) & 1].count;
 }
 
+void
+segment_copy(int index, Segment *copy)
+{
+	LWLockAcquire(shared->segments.lock, LW_SHARED);
+	*copy = *SEGMENT(index);
+
+	/* without atomic operations of 64 bits it has a spinlock, which may be taken */
+	pg_atomic_init_u64(&copy->word, pg_atomic_read_u64(&SEGMENT(index)->word));
+	LWLockRelease(shared->segments.lock);
+}
+
 int
 segment_spare(Segment *segment)
 {

@@ -71,6 +71,9 @@ extern bool segment_is_valid(void);
 /* The entry of a tag, in UTF-8; NULL for none. */
 extern Segment *segment_find(const char *utf8);
 
+/* A copy of the entry with this index, for what follows; takes the lock itself. */
+extern void segment_copy(int index, Segment *copy);
+
 /* How many numbers of the buffer in use are gone; false when none is in use. */
 extern bool segment_used(Segment *segment, uint32 *used);
 

@@ -420,13 +420,10 @@ pg_stat_get_snowflake_segments(PG_FUNCTION_ARGS)
 		int			spare;
 		uint32		used;
 
-		LWLockAcquire(shared->segments.lock, LW_SHARED);
-		segment = *SEGMENT(i);
-		LWLockRelease(shared->segments.lock);
+		segment_copy(i, &segment);
 		if (segment.state == SEGMENT_FREE || segment.state == SEGMENT_MISSING)
 			continue;
 
-		/* of the copy */
 		spare = segment_spare(&segment);
 		row = begin_row(rsinfo->setDesc);
 		set(&row, "tag", CStringGetTextDatum(utf8_to_server(segment.tag)));
