@@ -233,9 +233,13 @@ SELECT v.name, prefix, db_count AS dbs, tables_per_db AS tables, set, e.state, e
             ('database', 'DB', 101, 1, NULL), ('database', 'DB', 2, 1, 'database_width 0'),
             ('table', 'TB', 100, 101, NULL), ('table', 'TB', 2147483647, 2147483647, NULL),
             ('version', 'VR', 1, 1, 'version 100'), ('version', 'VR', 1, 1, 'version_width 0'),
-            ('zone', 'ZN', 1, 1, 'time_zone Asia/Nowhere'), ('zone', 'ZN', 1, 1, 'time_zone AAA0BBB,J100/0,J101/0')) v(name, prefix, db_count, tables_per_db, set),
+            ('zone', 'ZN', 1, 1, 'time_zone Asia/Nowhere'), ('zone', 'ZN', 1, 1, 'time_zone AAA0BBB,J100/0,J101/0'),
+            ('zone', 'ZN', 1, 1, 'time_zone AAA-23BBB-24:00:01,M3.5.0,M10.5.0')) v(name, prefix, db_count, tables_per_db, set),
     LATERAL error_of(format('SELECT snowflake_key_format_create(%L, %L, %L, %L%s)',
         v.name, prefix, db_count, tables_per_db, ', ' || split_part(set, ' ', 1) || ' => ' || quote_literal(split_part(set, ' ', 2)))) AS e;
+BEGIN;
+SELECT snowflake_key_format_create('zone', 'ZN', 1, 1, time_zone => 'AAA24BBB-24,M3.5.0,M10.5.0');
+ROLLBACK;
 SELECT * FROM error_of($$SELECT snowflake_key_format_create('order2', 'UD', 1, 1, 2, table_width => 3)$$) \gx
 SELECT * FROM error_of($$SELECT snowflake_key_format_create('order2', 'UD', 1, 1, 2, sequence_width => 6)$$) \gx
 SELECT state, message FROM error_of($$INSERT INTO snowflake_catalog.key_formats

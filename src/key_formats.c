@@ -99,14 +99,18 @@ format_offset(const FormatRow *format, TimestampTz ts)
 	return pg_localtime(&seconds, format->zone)->tm_gmtoff;
 }
 
-/* Two changes of a clock have to be so far apart for keys, in seconds. */
+/*
+ * Two changes of a clock have to be so far apart for keys, in seconds, and the
+ * clock so near to UTC: local times are looked for a day before and after.
+ */
 #define MIN_CHANGE_DISTANCE (2 * SECS_PER_DAY)
+#define MAX_UTC_OFFSET		SECS_PER_DAY
 
 /*
  * Look at all changes of a time zone's clock while the layout lasts, or the
  * times that a key can have.  Is it ever set back, so that local times come
- * twice?  Returns false when changes are so close to each other that they could
- * come more often.
+ * twice?  Returns false when changes are so close to each other, or so far from
+ * UTC, that they could come more often.
  */
 static bool
 find_folds(pg_tz *zone, bool *has_folds, TimestampTz *too_close)
@@ -130,7 +134,7 @@ find_folds(pg_tz *zone, bool *has_folds, TimestampTz *too_close)
 								&after, &after_isdst, zone) == 1 &&
 		   boundary <= end)
 	{
-		if (boundary - former < MIN_CHANGE_DISTANCE)
+		if (boundary - former < MIN_CHANGE_DISTANCE || labs(after) > MAX_UTC_OFFSET)
 		{
 			*too_close = time_t_to_timestamptz(boundary);
 			return false;
@@ -152,7 +156,7 @@ zone_problem(FormatRow *format)
 	if (format->zone == NULL || !pg_tz_acceptable(format->zone))
 		return psprintf("There is no time zone \"%s\".", format->zone_name);
 	if (!find_folds(format->zone, &format->key.has_folds, &too_close))
-		return psprintf("In the time zone \"%s\" the clock is set at %s, within two days of another change. Local times could come more than twice.",
+		return psprintf("In the time zone \"%s\" the clock is set at %s, within two days of another change or more than a day from UTC. Local times could come more than twice.",
 						format->zone_name, timestamptz_to_str(too_close));
 	return NULL;
 }
