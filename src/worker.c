@@ -375,7 +375,9 @@ worker_register(const char *name, const char *function)
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_S;
 	RegisterBackgroundWorker(&worker);
-	is_left_out |= IsPostmasterEnvironment && compat_background_workers() == registered;
+	/* under EXEC_BACKEND, in each process: there nothing is registered */
+	is_left_out |= IsPostmasterEnvironment && !IsUnderPostmaster &&
+		compat_background_workers() == registered;
 }
 
 bool
