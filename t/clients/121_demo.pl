@@ -18,8 +18,7 @@ sub demo
 {
 	my ($out, $err);
 
-	IPC::Run::run([ 'scripts/demo.sh', @_ ], '<', '/dev/null', '>', \$out, '2>', \$err,
-		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
+	IPC::Run::run([ 'scripts/demo.sh', @_ ], '<', '/dev/null', '>', \$out, '2>', \$err);
 	return ($?, $out, $err);
 }
 

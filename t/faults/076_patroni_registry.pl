@@ -233,7 +233,10 @@ foreach my $round (1 .. $rounds)
 is(number_of($first), $number, 'the first server has its number all the time');
 
 # Where all others have answered, a standby notes what it may open; where the hook
-# was not told of any, it does not.
+# was not told of any, it does not.  Meanwhile nobody renews a lease, as the primary is
+# still there.
+my @services = map { $_->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'snowflake services')) } @servers;
+kill 'STOP', @services;
 my ($standby) = grep { $_ ne leader($registry) } members($registry);
 my ($hook, $data) = @{ $registry->{members}{$standby} }{qw(hook data)};
 my $api = "--api http://$registry->{members}{$standby}{host}:$registry->{rest}";
@@ -253,6 +256,7 @@ foreach ([ $hook, qr/"open_on"/ ], [ $hook =~ s/--others \S+//r, qr/--others nam
 	like(slurp_file("$data/pg_stat_tmp/patroni_hook.json"), $notes, 'and has noted what to open, or why not') or diag $said;
 	unlink "$data/pg_stat_tmp/patroni_hook.json";
 }
+kill 'CONT', @services;
 
 # A member that has lost a lease is promoted by hand, as all others are gone.
 my $roles;
