@@ -341,7 +341,7 @@ sub state_of
 	return join "\n", $standbys, map { ("$_:", tail_of(said_by($cluster, $_))) } members($cluster);
 }
 
-sub tail_of { return $_[0] =~ /((?:.*\n){0,3})\z/; }
+sub tail_of { return length $_[0] > 1000 ? substr $_[0], -1000 : $_[0]; }
 
 sub connstr { return "host=$_[0]{members}{$_[1]}{host} port=$_[0]{port} dbname=postgres user=postgres connect_timeout=2"; }
 
