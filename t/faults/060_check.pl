@@ -73,7 +73,9 @@ says($node, 'mark', qr/^ok\|Nothing is reserved\. The durable mark is in databas
 my $services_pid = services_pid($node);
 stop_asleep($node, $services_pid);
 $node->safe_psql('postgres', 'SELECT snowflake_nextval()');
-is(check($node, 'layout'), 'ok|The server is about to record for other databases where the durable mark is.', 'at once after it');
+is(check($node, 'layout'), qq(ok|IDs are drawn with $layout, as recorded in database "postgres".), 'at once after it');
+$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET snowflake.recorded');
+is(check($node, 'layout'), 'ok|The server is about to record for other databases where the durable mark is.', 'removed before the server has looked');
 # only what lasts is worth a warning
 my $blocker = session($node);
 $blocker->query_safe('BEGIN; LOCK pg_db_role_setting IN EXCLUSIVE MODE');
