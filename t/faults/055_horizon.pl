@@ -369,8 +369,16 @@ my @readers = map {
 		$polls[$_][1], $node->installed_command('psql'), qw(-XAtq -v ON_ERROR_STOP=1 -d), $node->connstr('postgres'))
 } 0 .. $#polls;
 
-# For so long: writers that have ended begin again, and one after the other is stopped
-# for 0.3 s, anywhere.
+# Writers that have ended begin again.
+sub start_writers
+{
+	!$running{$_} || process_ended($running{$_}) and start_writer($_) foreach sort keys %writers;
+	return;
+}
+
+sub busy_writer { return busy_backend($node, 'writer', \&start_writers); }
+
+# For so long, one writer after the other is stopped for 0.3 s, anywhere.
 my $stopped;
 my $stops = 0;
 
@@ -381,10 +389,10 @@ sub go_on
 
 	while (clock_gettime(CLOCK_MONOTONIC) < $end)
 	{
-		!$running{$_} || process_ended($running{$_}) and start_writer($_) foreach sort keys %writers;
+		start_writers();
 		if (!$stopped || process_ended($stopped))
 		{
-			$stopped = start_process("$dir/stopped", 'sh', '-c', 'kill -STOP $0 && sleep 0.3; kill -CONT $0', busy_backend($node, 'writer'));
+			$stopped = start_process("$dir/stopped", 'sh', '-c', 'kill -STOP $0 && sleep 0.3; kill -CONT $0', busy_writer());
 			$stops++;
 		}
 		usleep(50_000);
@@ -399,7 +407,7 @@ sub step { foreach my $step (@_, 0) { set_clock($node, $clock + $step); go_on(0.
 
 my %faults = (
 	'kill -9 of a backend' => sub {
-		kill 'KILL', busy_backend($node, 'writer');
+		kill 'KILL', busy_writer();
 		writers_end();
 		wait_for(sub { defined try_sql($node, 'SELECT 1') });
 	},

@@ -166,7 +166,9 @@ SELECT (SELECT array_agg(p) FROM snowflake_registry_place AS p),
        (SELECT string_agg(concat_ws(',', l.node, coalesce(l.token::text, 'none'), us(l.expires_at),
                                     us(t.runs_until), l.mark, l.renewals), ' ')
         FROM snowflake_node_lease AS l
-        JOIN snowflake_registry_told AS t ON t.who IS NOT DISTINCT FROM l.token AND t.told_at = l.renewed_at),
+        JOIN snowflake_registry_told AS t ON t.who IS NOT DISTINCT FROM l.token AND t.told_at = l.renewed_at
+             -- of leases that were refused, which have no token
+             AND t.runs_until IN (l.expires_at, l.renewed_at + l.lease_ttl)),
        (SELECT string_agg(concat_ws(',', s.reporter, us(t.runs_until), s.reports), ' ')
         FROM snowflake_segment_server AS s JOIN snowflake_registry_told AS t ON t.who = s.reporter),
        (SELECT string_agg(concat_ws(',', s.tag, s.max_id), ' ') FROM snowflake_segment_tag AS s);

@@ -545,13 +545,14 @@ sub try_sql
 	return defined $ret && $ret == 0 ? $stdout : undef;
 }
 
-# Wait for a query to return a row.
+# Wait for a query to return a row.  What is to be done before each look is done.
 sub wait_sql
 {
-	my ($node, $what, $sql) = @_;
+	my ($node, $what, $sql, $before) = @_;
 
 	return wait_for(
 		sub {
+			$before->() if $before;
 			my $result = try_sql($node, $sql);
 			return defined $result && $result ne '' ? $result : 0;
 		})
@@ -562,12 +563,13 @@ SQL
 
 # The process of a backend, any of them, that runs a statement of draw now.
 # Waits for one: short statements are seen by the server only, which looks often.
+# Who begins what ends by itself does so in $before.
 sub busy_backend
 {
-	my ($node, $application_name) = @_;
+	my ($node, $application_name, $before) = @_;
 
 	$application_name //= 'draw';
-	return wait_sql($node, "busy backend of $application_name", <<SQL);
+	return wait_sql($node, "busy backend of $application_name", <<SQL, $before);
 DO \$\$
 BEGIN
     FOR i IN 1 .. 1000 LOOP
